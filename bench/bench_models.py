@@ -52,8 +52,30 @@ def fits(threads: int | None, rounds: int) -> None:
     show("noisy_gd on Adult, 8 seeds: one by one / together", ratio(one_by_one, together, 3))
 
 
+def searches(name: str, dense: bool, threads: int | None, rounds: int) -> None:
+    """A search over sixteen ridge terms, trained in lockstep, against a fit of one."""
+    data = dperm.datasets.load(name)
+    X = data.X.to_dense() if dense else data.X
+    settings = {"solver": "noisy_gd", "solver_options": {"steps": 500}, "classes": [-1, 1]}
+    model = dperm.LogisticRegression(1.0, 1e-6, row_norm=data.row_norm, n_threads=threads, **settings)
+    ridges = {"l2": np.logspace(-6, -1, 16).tolist()}
+
+    def search() -> object:
+        found = dperm.PrivateSearch(model, ridges, 1.0, 1e-6, method="all_candidates", refit=False)
+        return found.fit(X, data.y)
+
+    def one() -> object:
+        return model.fit(X, data.y)
+
+    kind = "dense" if dense else "as a table"
+    show(f"{name} {kind}: search over 16 ridge terms, in fits of one", ratio(search, one, rounds))
+
+
 if __name__ == "__main__":
     arguments = command_line(__doc__, rounds=9, threads=int, size=("large", "small"))
     for dtype in ("float64", "float32"):
         sums(arguments.size, dtype, arguments.threads, arguments.rounds)
     fits(arguments.threads, arguments.rounds)
+    for name in ("adult", "bank"):
+        for dense in (False, True):
+            searches(name, dense, arguments.threads, 3)

@@ -1,6 +1,6 @@
 """Differentially private empirical risk minimisation of linear models.
 
-Fit as with scikit-learn; say what is public, and what may be spent::
+Models are fitted as in scikit-learn; the schema says what is public, the ledger what may be spent::
 
     >>> import dperm
     >>> import numpy as np
@@ -16,41 +16,41 @@ Fit as with scikit-learn; say what is public, and what may be spent::
     >>> print(model.privacy_.headline)
     Differentially private (epsilon = 0.5, delta = 1e-07).
 
-``print(model.privacy_)`` says what is guaranteed; ``dperm.report(model).save("model.html")`` writes it up.
-`score` is exact, and nothing pays for it: for records that are private there is `evaluate`.
+``print(model.privacy_)`` states the guarantee; ``dperm.report(model).save("model.html")`` writes a report.
+`score` is exact and not covered by the guarantee; to score private records, use `evaluate`.
 
 Models:
     LogisticRegression, LinearSVC, HuberRegressor, QuantileRegressor
-    PrivateSearch                choose settings and train a model within one budget
+    PrivateSearch                tune hyperparameters and train the best model within one budget
     load                         read a model that ``model.save`` or ``dperm fit`` wrote
 
-What is public of the records, and what a fit guarantees:
+What is public about the records, and what a fit guarantees:
     Schema, Numeric, Categorical
     PrivacyStatement
 
-What the models are made of, for research:
-    Objective, Bounded           exact sums over the records, which open only through a mechanism
+Building blocks, for research:
+    Objective, Bounded           exact sums over the records, released only through a mechanism
     algorithms, mechanisms, losses
 
 Further packages:
     accounting                   budgets of data sets (open_ledger, Ledger), and the mathematics of privacy
-    metrics, audit               how good a model is, from one private release; what really leaks
-    report, reports              all of that written up for people, as a page or Markdown; displays
-    data, datasets               records larger than memory; published data sets
+    metrics, audit               private evaluation of models; empirical lower bounds on the leakage
+    report, reports              reports on models and ledgers, as HTML or Markdown; plots
+    data, datasets               data larger than memory; published data sets
     estimators, errors
 
 Settings:
     config, build_info
-    progress                     a bar for the steps of a long fit
+    progress                     a progress bar for long fits
 
-``help(dperm.LogisticRegression)`` and so on say more; ``dperm --help`` is the shell. Names are imported when
-first used, so that ``import dperm`` stays light.
+See ``help(dperm.LogisticRegression)`` and so on, and ``dperm --help`` for the command line. Names are
+imported on first use, which keeps ``import dperm`` fast.
 """
 
 import importlib
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # what `_LAZY` and `_SUBMODULES` provide, for type checkers and editors
+if TYPE_CHECKING:  # the names of `_LAZY` and `_SUBMODULES`, for type checkers and editors
     from dperm import accounting as accounting
     from dperm import algorithms as algorithms
     from dperm import audit as audit
@@ -114,7 +114,7 @@ _SUBMODULES = (
 __all__ = [*_LAZY, *_SUBMODULES, "__version__"]
 __version__ = "0.1.0"
 
-if not TYPE_CHECKING:  # a type checker that saw this function would take every name for known
+if not TYPE_CHECKING:  # a type checker that saw this function would accept every name
 
     def __getattr__(name):
         if name in _LAZY:

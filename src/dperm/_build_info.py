@@ -1,4 +1,4 @@
-"""What this copy of dperm was built with and what it uses on this machine."""
+"""How this copy of dperm was built, and what it uses on this machine."""
 
 from dperm._kernels import row_kernels
 from dperm._kernels.build_record import BUILD_RECORD
@@ -13,9 +13,9 @@ def build_info() -> dict[str, object]:
     dict
         ``version, compiler, cython, build_type, host`` from the build; ``openmp`` (bool);
         ``instruction_set`` in use, ``instruction_sets`` that this machine can run (slowest first; the
-        environment variable ``DPERM_INSTRUCTION_SET`` forces one), and ``threads`` of a large pass with
-        ``n_threads=None``: at most the cores that affinity and a container's quota leave, and what
-        OMP_NUM_THREADS or threadpoolctl say; 1 in a forked child.
+        environment variable ``DPERM_INSTRUCTION_SET`` forces one), and ``threads``, the number of threads of
+        a large pass with ``n_threads=None``: limited by CPU affinity, the container's CPU quota,
+        OMP_NUM_THREADS and threadpoolctl; 1 in a forked child.
 
     Examples
     --------

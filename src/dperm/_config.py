@@ -1,4 +1,4 @@
-"""Settings of a process."""
+"""Global settings of the process."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ _settings: dict[str, bool | None] = {"require_ledger": None}
 
 
 def config(*, require_ledger: bool | None = None) -> dict[str, bool]:
-    """Change settings of this process, and return all of them.
+    """Change global settings, and return all of them.
 
     Parameters
     ----------
     require_ledger : bool, optional
-        Whether a fit without a ledger is an error, exact ones too; by default whether the variable
-        ``DPERM_REQUIRE_LEDGER`` of the environment is 1.
+        Whether a fit without a ledger is an error, even a nonprivate one. Until it is set, the environment
+        variable ``DPERM_REQUIRE_LEDGER`` decides (1 means yes).
 
     Returns
     -------
     dict
-        The settings as they are now.
+        The current settings.
 
     Examples
     --------

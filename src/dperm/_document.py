@@ -1,6 +1,6 @@
-"""Documents of paragraphs, tables and pictures, as HTML and as Markdown, in which every text is inert.
+"""Documents of paragraphs, tables and pictures, rendered as HTML or Markdown. Text is always escaped.
 
-HTML is built as a tree, so that a text cannot become markup; Markdown escapes what it gives a meaning to.
+HTML is built as an element tree, so that text cannot become markup; in Markdown it is escaped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LIST = re.compile(r"^(\d*)([-+=.)])(?=[-=]*(?: |$))")
 _NUMBER = {"class": "number"}
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
-#: Nothing is loaded from anywhere, whatever a page holds.
+#: Content security policy: the page loads no external resources, whatever it contains.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _STYLE = """
 .dperm { font-family: system-ui, sans-serif; line-height: 1.5; max-width: 62em; }
@@ -47,7 +47,7 @@ _PAGE_STYLE = (
 
 @dataclass(frozen=True)
 class Link:
-    """A text that leads to an address, which must not come from outside."""
+    """A hyperlink. The address must be trusted: it is not checked."""
 
     text: str
     address: str
@@ -70,7 +70,7 @@ class Text:
     text : str
     tone : {"", "good", "warning", "formula", "small"}
     link : Link, optional
-        After the text.
+        Shown after the text.
     """
 
     text: str
@@ -86,7 +86,7 @@ class Text:
         return paragraph
 
     def markdown(self) -> str:
-        """As a paragraph, one that matters as a quotation."""
+        """As a paragraph; good news and warnings as a block quote."""
         link = "" if self.link is None else f" {self.link.markdown()}"
         return f"{'> ' if self.tone in ('good', 'warning') else ''}{escaped(self.text)}{link}"
 
@@ -98,7 +98,7 @@ class Table:
     Attributes
     ----------
     columns : sequence of str
-        Their heads; all empty for a table without.
+        Column headings; all empty for a table without a header row.
     rows : sequence of sequences
     caption : str
     """
@@ -108,7 +108,7 @@ class Table:
     caption: str = ""
 
     def html(self) -> Element:
-        """As an element that scrolls by itself where it is too wide."""
+        """As an element with its own scroll bar where it is too wide."""
         outer = Element("div", {"class": "scroll"})
         table = SubElement(outer, "table")
         if self.caption:
@@ -123,7 +123,7 @@ class Table:
         return outer
 
     def markdown(self) -> str:
-        """In the syntax that most readers of Markdown know."""
+        """As a pipe table."""
         rows = [self.columns, *self.rows]
         lines = [f"| {' | '.join(map(_markdown_cell, row))} |" for row in rows]
         lines.insert(1, f"|{' --- |' * len(self.columns)}")
@@ -132,25 +132,25 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture within the document.
+    """An embedded picture.
 
     Attributes
     ----------
     svg : bytes
     words : str
-        What it shows, for those who do not see it.
+        Alternative text.
     """
 
     svg: bytes
     words: str
 
     def html(self) -> Element:
-        """As an image, in which a browser runs nothing."""
+        """As an ``<img>`` element: browsers run no scripts of an SVG there."""
         data = base64.b64encode(self.svg).decode("ascii")
         return Element("img", {"src": f"data:image/svg+xml;base64,{data}", "alt": _plain(self.words)})
 
     def markdown(self) -> str:
-        """What it shows: Markdown holds no pictures."""
+        """The alternative text: Markdown embeds no pictures."""
         return escaped(f"(Picture: {self.words})")
 
 
@@ -166,7 +166,7 @@ class Section:
     title : str
     blocks : sequence of Text, Table and Picture
     level : int
-        Of the heading.
+        Heading level.
     """
 
     title: str
@@ -176,7 +176,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A title, what matters most, and sections.
+    """A title, a lead and sections.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class Document:
     sections: Sequence[Section] = ()
 
     def to_html(self) -> str:
-        """A page that needs nothing but itself."""
+        """A self-contained page."""
         page = Element("html", {"lang": "en"})
         head = SubElement(page, "head")
         SubElement(head, "meta", {"charset": "utf-8"})
@@ -202,11 +202,11 @@ class Document:
         return "<!doctype html>\n" + tostring(page, encoding="unicode", method="html") + "\n"
 
     def to_fragment(self) -> str:
-        """HTML to be shown within another page, such as a notebook."""
+        """HTML to embed in another page, such as a notebook."""
         return tostring(self._body(contents=False), encoding="unicode", method="html")
 
     def to_markdown(self) -> str:
-        """As text that people read and programs convert."""
+        """As Markdown."""
         parts = [f"# {escaped(self.title)}", *(block.markdown() for block in self.lead)]
         for each in self.sections:
             parts.append(f"{'#' * each.level} {escaped(each.title)}")
@@ -241,7 +241,7 @@ def facts(values: Mapping[str, Any]) -> Table:
 
 
 def escaped(text: str) -> str:
-    """A text as Markdown shows it, in one line."""
+    """The text on one line, with everything escaped that Markdown would interpret."""
     return _LIST.sub(r"\1\\\2", _MARKUP.sub(r"\\\1", " ".join(_plain(text).split())))
 
 
@@ -276,5 +276,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _plain(text: str) -> str:
-    """A text without characters that no page may hold."""
+    """The text with characters that are invalid in HTML replaced."""
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)

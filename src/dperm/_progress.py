@@ -1,4 +1,4 @@
-"""How far a long fit is: a bar that follows the callback of an algorithm, and the logger of the package."""
+"""A progress bar for long fits, driven by the callback of an algorithm, and the logger of the package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-#: "dperm": at INFO what a fit does, charges and takes, at DEBUG its steps. Public values only.
+#: "dperm": at INFO what a fit does, its charge and its duration, at DEBUG its steps. Public values only.
 log = logging.getLogger("dperm")
 log.addHandler(logging.NullHandler())
 _is_silent: ContextVar[bool] = ContextVar("_is_silent", default=False)
@@ -21,7 +21,7 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Log nothing in this thread meanwhile, at no level: how many fits there are may be secret."""
+    """Silence the logger in this thread, at every level: the number of fits may be secret."""
     before = _is_silent.set(True)
     try:
         yield
@@ -30,20 +30,20 @@ def unlogged() -> Iterator[None]:
 
 
 def progress(title: str = "fit") -> Progress:
-    """Show how far a fit is, on standard error: ``solver_options={"callback": dperm.progress()}``.
+    """Show the progress of a fit on standard error: ``solver_options={"callback": dperm.progress()}``.
 
-    A bar with steps and the time left, by rich or else tqdm where one is installed; lines of text elsewhere,
-    and where standard error is not a terminal.
+    A bar with the step count and the time left, drawn by rich or tqdm if one is installed; otherwise, or if
+    standard error is not a terminal, lines of text.
 
     Parameters
     ----------
     title : str
-        In front of the bar.
+        Shown in front of the bar.
 
     Returns
     -------
     callable
-        A callback for algorithms. It serves one fit after the other.
+        A callback for algorithms, which can be reused for one fit after another.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def progress(title: str = "fit") -> Progress:
 
 
 class Progress:
-    """A callback that shows the steps of a fit.
+    """A callback that shows the progress of a fit.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Progress:
         self._bar.move(int(released["iteration"]))
 
     def close(self) -> None:
-        """Leave the last step on the screen: whoever calls back does that at the end."""
+        """Finish the display; the caller of the callback does so after the last step."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
@@ -130,7 +130,7 @@ class _TqdmBar:
 
 
 class _Lines:
-    """A line now and then, and one at the end."""
+    """A line every few seconds, and one at the end."""
 
     def __init__(self, title: str, steps: int | None) -> None:
         self._title, self._steps, self._step = title, steps, 0
@@ -152,5 +152,5 @@ class _Lines:
             of = f" of {self._steps}"
             if self._step < self._steps:
                 left = f", about {taken / max(self._step, 1) * (self._steps - self._step):.0f} s left"
-        with suppress(OSError):  # whoever read this has gone; the fit was paid for
+        with suppress(OSError):  # a closed pipe must not lose a fit that was paid for
             print(f"{self._title}: step {self._step}{of}, {taken:.1f} s{left}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Exceptions and warnings that dperm raises on purpose."""
+"""Exceptions and warnings of dperm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PACKAGE = str(Path(__file__).parent)
 
 
 def warn_caller(message: str, category: type[Warning], beyond: tuple[str, ...] = ()) -> None:
-    """Warn about the line that led here, outside of this package and of the folders `beyond`."""
+    """Warn with the location of the innermost caller outside this package and the folders `beyond`."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, *beyond)):
         level, frame = level + 1, frame.f_back
@@ -22,29 +22,29 @@ class PrivacyWarning(UserWarning):
 
 
 class SeededNoiseWarning(PrivacyWarning):
-    """The noise is drawn from a seed: fits with equal seeds draw equal noise, which cancels between them."""
+    """The noise is seeded: fits with equal seeds draw equal noise, which cancels in their difference."""
 
 
 class ExactScoreWarning(PrivacyWarning):
-    """A score was computed from exact records: it is outside of every guarantee."""
+    """A score was computed from the exact records: no guarantee covers it."""
 
 
 class InferenceWarning(UserWarning):
-    """Intervals are of something else than the call suggests."""
+    """The intervals are for a different quantity than the call suggests."""
 
 
 class SlowFitWarning(UserWarning):
-    """A fit is about to take long for its number of weights; nothing is wrong with its result."""
+    """A fit will take long because of its number of weights; its result is not affected."""
 
 
 class DataError(ValueError):
-    """The data cannot be used as they are (non-finite values, unknown labels, wrong shape)."""
+    """The data are invalid (non-finite values, unknown labels, wrong shape)."""
 
 
 class BudgetExceededError(RuntimeError):
-    """A charge does not fit into what is left of a privacy budget.
+    """A charge exceeds what is left of a privacy budget.
 
-    Nothing was charged and nothing was drawn: the budget is as it was before the call.
+    Nothing was charged and no noise was drawn: the budget is as it was before the call.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class BudgetExceededError(RuntimeError):
     unit : str
         What the amounts measure, for instance ``"mu^2"`` or ``"epsilon at delta=1e-06"``.
     advice : str, optional
-        One sentence on what to do about it.
+        What to do about it, in one sentence.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class BudgetExceededError(RuntimeError):
         super().__init__(f"{message} {advice}".rstrip())
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Rebuild from keywords, so that the error survives the trip from a worker process."""
+        """Pickle the keywords, so that worker processes can raise the error."""
         return _rebuild_budget_error, (self.__dict__.copy(),)
 
 
@@ -88,7 +88,7 @@ def _rebuild_budget_error(fields: dict[str, object]) -> BudgetExceededError:
 
 
 class CopyWarning(UserWarning):
-    """The data were copied because their layout or type cannot be read in place."""
+    """The data were copied because their memory layout or dtype cannot be read in place."""
 
 
 class LedgerError(RuntimeError):
@@ -117,34 +117,34 @@ class LedgerError(RuntimeError):
 
 
 class LedgerNotFoundError(LedgerError, LookupError):
-    """There is no such file, or no ledger of that name in it."""
+    """The file does not exist, or holds no ledger of that name."""
 
 
 class LedgerMismatchError(LedgerError, ValueError):
-    """The ledger exists with another budget than the one given."""
+    """The ledger exists with a different budget."""
 
 
 class LedgerLockedError(LedgerError):
-    """Another process held the file for longer than the timeout."""
+    """Another process held the lock on the file for longer than the timeout."""
 
 
 class LedgerReadOnlyError(LedgerError):
-    """The file or its folder cannot be written."""
+    """The file or its folder is not writable."""
 
 
 class LedgerFullError(LedgerError):
-    """No space is left where the file is."""
+    """The disk is full."""
 
 
 class LedgerCorruptError(LedgerError):
-    """The file is damaged, was altered, is incomplete, or is no ledger."""
+    """The file is damaged, altered, incomplete, or not a ledger."""
 
 
 class LedgerVersionError(LedgerError):
-    """The file was written by a newer version of the software."""
+    """The file was written by a newer version of dperm."""
 
 
 class LedgerInDoubtError(LedgerError):
-    """Storing a charge failed at the last moment: it may or may not be in the file."""
+    """The commit of a charge failed: it may or may not be in the file."""
 
     outcome = "The charge may have been stored and counts if it was."

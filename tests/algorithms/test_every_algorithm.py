@@ -80,7 +80,8 @@ def test_the_statement_tells_the_last_release(name, neighbors):
 LARGE = {"batch_size": 6000, "steps": 7}
 # Settings under which an algorithm takes another way through the records.
 WAYS = [
-    *((name, {}) for name in PRIVATE),
+    # Two runs of 4 random rounds would both take no step in one case of 16.
+    *((name, {"rounds": 1000} if name == "rrpsgd" else {}) for name in PRIVATE),
     *(("dp_sgd", {"sampling": sampling, "neighbors": neighbors, **LARGE}) for sampling, neighbors in SCHEMES),
     *((name, LARGE) for name in ("dp_lssgd", "dp_lsadam")),
     *(("preconditioned_gd", {"moments": moments, "steps": 12}) for moments in ("gram", "columns", "none")),
@@ -105,8 +106,7 @@ def test_seeded_runs_repeat_on_any_number_of_threads(name, settings):
         np.testing.assert_array_equal(first, coef(3, threads))
     assert np.any(first != coef(4, 2))
     if name != "privgene":  # may choose the same few candidates
-        # One run of rrpsgd in four has no rounds here: two that agree are no surprise, sixteen pairs are.
-        assert any(np.any(coef(None, 1) != coef(None, 2)) for _ in range(16))
+        assert np.any(coef(None, 1) != coef(None, 2))
 
 
 @pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])

@@ -16,7 +16,7 @@ CASES = {
     "nesting": (f"x = {'[' * 100_000}{']' * 100_000}", "nested too deeply"),
     "digits": (COLUMN.replace("high = 1", f"high = {'9' * 5000}"), "not TOML"),
     "not a text": ("\x00\x01", "not TOML"),
-    "a name that is a list": (COLUMN.replace('"a"', '["a"]', 1), "must be a text"),
+    "a name that is a list": (COLUMN.replace('"a"', '["a"]', 1), "must be a nonempty string"),
 }
 
 

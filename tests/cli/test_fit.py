@@ -1,4 +1,4 @@
-"""``dperm fit`` and ``dperm schema``: from a file to a model, and what people read when it fails."""
+"""``dperm fit`` and ``dperm schema``: from a file to a model, and the messages when it fails."""
 
 import json
 import sys
@@ -7,19 +7,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from dperm import Categorical, LogisticRegression, Numeric, Schema, load
-from dperm.accounting import open_ledger
-from dperm.cli.commands import app
 from dperm.cli.models import read
+
+from .conftest import BUDGET, history
 
 pytest.importorskip("pyarrow")
 
 SCHEMA = Schema(
     [Numeric("age", 0, 100, missing="column"), Categorical("job", ["farmer", "nurse", "?"])], name="people"
 )
-BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 
 
 def people(n=2000, seed=0):
@@ -30,20 +28,17 @@ def people(n=2000, seed=0):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DPERM_BUDGET", raising=False)
+def run(command):
     SCHEMA.to_toml("people.toml")
     people().to_csv("people.csv", index=False)
     people().to_parquet("people.parquet", index=False)
     people(500, seed=1).to_csv("test.csv", index=False)
+    return command
 
-    def invoke(*arguments, code=0):
-        result = CliRunner().invoke(app, list(map(str, arguments)))
-        assert result.exit_code == code, result.output
-        return result
 
-    return invoke
+@pytest.fixture
+def budget(run):
+    run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5")
 
 
 def fit(run, data="people.csv", *arguments, **keywords):
@@ -117,16 +112,13 @@ class TestFit:
             models.append(read_model())
         np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
 
-    def test_the_ledger_is_charged(self, run):
-        run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5")
-        assert "charged to the ledger 'people'" in " ".join(
-            fit(run, "people.csv", "--ledger", "people").stdout.split()
-        )
-        ledger = open_ledger("sqlite:///dperm-budget.db", "people")
-        assert [entry.epsilon for entry in ledger.history()] == [1.0]
+    def test_the_ledger_is_charged(self, run, budget):
+        shown = fit(run, "people.csv", "--ledger", "people").stdout
+        assert "charged to the ledger 'people'" in " ".join(shown.split())
+        assert [entry.epsilon for entry in history()] == [1.0]
         shown = fit(run, "people.csv", "--ledger", "people", "--epsilon", "1.99", code=3)
         assert "Privacy budget exceeded" in shown.stderr
-        assert len(ledger.history()) == 1
+        assert len(history()) == 1
 
     def test_the_relation_is_the_ledgers(self, run):
         run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5", "--neighbors", "replace_one")
@@ -174,7 +166,7 @@ class TestFit:
 
     @pytest.mark.parametrize("kind", ["csv", "parquet"])
     def test_a_column_of_weights(self, run, kind):
-        """Private, no feature whatever the schema says, missing ones 0, and not needed in other files."""
+        """Private, never a feature even if in the schema, 0 where missing, and not needed in other files."""
         frame = people()
         given = np.random.default_rng(2).uniform(0, 4, len(frame))
         given[:5] = np.nan
@@ -193,9 +185,7 @@ class TestFit:
         run("predict", "model.json", "people.csv")
 
     @pytest.mark.parametrize("charged", [False, True])
-    def test_ctrl_c_says_what_was_charged(self, run, monkeypatch, charged):
-        run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5")
-
+    def test_ctrl_c_says_what_was_charged(self, run, budget, monkeypatch, charged):
         def stopped(self, X, y, **weights):
             if charged:
                 self.ledger.charge(epsilon=1.0, delta=1e-6, description="noisy_gd")
@@ -211,59 +201,49 @@ class TestFit:
 
 class TestErrors:
     @pytest.fixture(autouse=True)
-    def budget(self, run):
-        run("budget", "create", "people", "--epsilon", "2", "--delta", "1e-5")
+    def uncharged(self, budget):
         yield
-        assert not open_ledger("sqlite:///dperm-budget.db", "people").history()
+        assert not history()
 
-    def fails(self, run, data, *arguments):
+    def fails(self, run, message, data, *arguments):
         shown = fit(run, data, "--ledger", "people", *arguments, code=1).stderr
         assert shown.startswith("dperm: ")
         assert "Traceback" not in shown
-        return shown
+        assert message in " ".join(shown.split())
 
     def test_files(self, run, tmp_path):
-        assert "there is no file 'none.csv'" in self.fails(run, "none.csv")
-        assert "No such file" in self.fails(run, "people.csv", "--schema", "none.toml")
+        self.fails(run, "there is no file 'none.csv'", "none.csv")
+        self.fails(run, "No such file", "people.csv", "--schema", "none.toml")
         (tmp_path / "broken.parquet").write_bytes(b"PAR1 or not")
-        assert "broken.parquet cannot be read" in self.fails(run, "broken.parquet")
+        self.fails(run, "broken.parquet cannot be read", "broken.parquet")
         (tmp_path / "bad.toml").write_text("[[columns]]\nname = 3")
-        assert "type must be 'numeric' or 'categorical'" in self.fails(
-            run, "people.csv", "--schema", "bad.toml"
-        )
+        self.fails(run, "type must be 'numeric' or 'categorical'", "people.csv", "--schema", "bad.toml")
 
     def test_records(self, run):
         people().assign(extra=1).to_csv("extra.csv", index=False)
-        assert "does not describe column 'extra'" in self.fails(run, "extra.csv")
+        self.fails(run, "does not describe column 'extra'", "extra.csv")
         people().assign(job="poet").to_csv("job.csv", index=False)
-        assert "column 'job' holds 'poet' at row 0" in self.fails(run, "job.csv")
+        self.fails(run, "column 'job' holds 'poet' at row 0", "job.csv")
         people().assign(age="old").to_csv("age.csv", index=False)
-        assert (
-            "age.csv, line 2 (row 0), column 'age': expected a number, got 'old'. Correct the file"
-            in self.fails(run, "age.csv")
-        )
+        wrong = "age.csv, line 2 (row 0), column 'age': expected a number, got 'old'. Correct the file"
+        self.fails(run, wrong, "age.csv")
         people().assign(income=None).to_csv("income.csv", index=False)
-        assert "column 'income' holds no label at row 0" in self.fails(run, "income.csv")
+        self.fails(run, "column 'income' holds no label at row 0", "income.csv")
 
     def test_files_under_a_wrong_name(self, run):
         people().to_parquet("table.csv", index=False)
-        assert "table.csv is a Parquet file, not CSV" in self.fails(run, "table.csv")
+        self.fails(run, "table.csv is a Parquet file, not CSV", "table.csv")
         people().to_csv("table.parquet", index=False)
-        assert "table.parquet is text, not Parquet" in self.fails(run, "table.parquet")
+        self.fails(run, "table.parquet is text, not Parquet", "table.parquet")
 
     def test_labels(self, run):
-        assert "there is no column 'pay'; the columns are 'job'" in self.fails(
-            run, "people.csv", "--label", "pay"
-        )
-        assert "label '>50K' at row 0, which is not in classes" in self.fails(
-            run, "people.csv", "--class", "<=50K", "--class", "50K"
-        )
+        self.fails(run, "there is no column 'pay'; the columns are 'job'", "people.csv", "--label", "pay")
+        labels = ["--class", "<=50K", "--class", "50K"]
+        self.fails(run, "label '>50K' at row 0, which is not in classes", "people.csv", *labels)
         without = ["people.csv", "--schema", "people.toml", "--label", "income", *BUDGET]
         assert "name the labels" in run("fit", *without, code=1).stderr
-
-        assert "'magic' is not one of the labels" in self.fails(
-            run, "people.csv", "--class", "<=50K", "--class", ">50K", "--positive", "magic"
-        )
+        labels = ["--class", "<=50K", "--class", ">50K", "--positive", "magic"]
+        self.fails(run, "'magic' is not one of the labels", "people.csv", *labels)
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -286,7 +266,7 @@ class TestErrors:
         ],
     )
     def test_weights(self, run, options, message):
-        assert message in " ".join(self.fails(run, "people.csv", *options).split())
+        self.fails(run, message, "people.csv", *options)
 
     def test_weights_of_numbers(self, run):
         regression = ["--estimator", "huber", "--label", "age", "--class-weight", "1=2", *BUDGET]
@@ -295,37 +275,35 @@ class TestErrors:
         ).stderr  # fmt: skip
         people().to_parquet("people.parquet", index=False)
         texts = ["--weight-column", "job", "--weight-bound", "3"]
-        assert "column 'job' must hold numbers" in self.fails(run, "people.parquet", *texts)
+        self.fails(run, "column 'job' must hold numbers", "people.parquet", *texts)
 
     def test_outputs_before_the_charge(self, run, tmp_path):
-        assert "No such file" in self.fails(run, "people.csv", "-o", "none/model.json")
-        assert "is a folder" in self.fails(run, "people.csv", "-o", str(tmp_path))
+        self.fails(run, "No such file", "people.csv", "-o", "none/model.json")
+        self.fails(run, "is a folder", "people.csv", "-o", str(tmp_path))
         Path("model.json").write_text("mine")
-        assert "--force to write over it" in self.fails(run, "people.csv", "-o", "model.json")
+        self.fails(run, "--force to write over it", "people.csv", "-o", "model.json")
         assert Path("model.json").read_text() == "mine"
-        assert "there is no file 'none.csv'" in self.fails(run, "people.csv", "--test", "none.csv")
+        self.fails(run, "there is no file 'none.csv'", "people.csv", "--test", "none.csv")
         people(9).assign(income="?").to_csv("odd.csv", index=False)
-        assert "label '?' at row 0, which is not in classes" in self.fails(
-            run, "people.csv", "--test", "odd.csv"
-        )
+        self.fails(run, "label '?' at row 0, which is not in classes", "people.csv", "--test", "odd.csv")
 
     def test_a_full_disk_before_the_charge(self, run, monkeypatch):
         usage = type("usage", (), {"free": 100})
         monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
-        assert "no space is left" in self.fails(run, "people.csv", "-o", "model.json")
+        self.fails(run, "no space is left", "people.csv", "-o", "model.json")
 
     def test_no_exact_model_with_a_ledger(self, run):
         for options in (["--epsilon", "inf"], ["--solver", "nonprivate"]):
-            assert "cannot be charged to a ledger" in self.fails(run, "people.csv", *options)
+            self.fails(run, "cannot be charged to a ledger", "people.csv", *options)
 
     def test_settings(self, run):
-        assert "epsilon must be a positive number" in self.fails(run, "people.csv", "--epsilon", "-1")
-        assert "solver must be" in self.fails(run, "people.csv", "--solver", "magic")
-        assert "There is no ledger 'adult'" in self.fails(run, "people.csv", "--ledger", "adult")
+        self.fails(run, "epsilon must be a positive number", "people.csv", "--epsilon", "-1")
+        self.fails(run, "solver must be", "people.csv", "--solver", "magic")
+        self.fails(run, "There is no ledger 'adult'", "people.csv", "--ledger", "adult")
 
     def test_without_pyarrow(self, run, monkeypatch):
         monkeypatch.setitem(sys.modules, "pyarrow", None)
-        assert "pip install 'dperm[data]'" in self.fails(run, "people.csv")
+        self.fails(run, "pip install 'dperm[data]'", "people.csv")
 
 
 class TestSchema:

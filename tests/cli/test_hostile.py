@@ -1,13 +1,11 @@
 # ruff: noqa: E501
-"""Tables, schemas and configurations that are wrong in every way: one sentence, code 1, nothing charged."""
+"""Invalid tables and schemas of all kinds: one sentence, exit code 1, nothing charged."""
 
 from pathlib import Path
 
 import pytest
 
-from dperm.accounting import open_ledger
-
-from .conftest import BUDGET
+from .conftest import BUDGET, history
 
 GOOD = b"job,age,income\ncook,3,>50K\nnurse,50,<=50K\n"
 FIT = ["--label", "income", *BUDGET, "--ledger", "people", "-o", "model.json", "--quiet"]
@@ -155,7 +153,7 @@ def refused(shell):
         assert lines[0].startswith("dperm: "), lines
         assert len(lines) == 1, lines
         assert 15 < len(lines[0]) < 1500, lines
-        assert not open_ledger("sqlite:///dperm-budget.db", "people").history()
+        assert not history()
         assert not Path("model.json").exists()
         return lines[0]
 

@@ -1,17 +1,16 @@
-"""``dperm schema learn``: from a file to a schema, what it costs, and what it refuses."""
+"""``dperm schema learn``: from a file to a schema, its cost, and its refusals."""
 
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from dperm import Schema
-from dperm.accounting import open_ledger
-from dperm.cli.commands import app
 from dperm.cli.models import read
 from dperm.mechanisms.hooks import replace_noise
+
+from .conftest import BUDGET, history
 
 pytest.importorskip("pyarrow")
 
@@ -34,27 +33,15 @@ def people(n=6000):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DPERM_BUDGET", raising=False)
+def run(command):
     people().to_csv("people.csv", index=False)
     people().to_parquet("people.parquet", index=False)
-
-    def invoke(*arguments, code=0):
-        result = CliRunner().invoke(app, list(map(str, arguments)))
-        assert result.exit_code == code, result.output
-        return result
-
-    invoke("budget", "create", "people", "--epsilon", "1", "--delta", "1e-6")
-    return invoke
+    command("budget", "create", "people", *BUDGET)
+    return command
 
 
 def learn(run, data, *arguments, **keywords):
     return run("schema", "learn", data, "--label", "income", *arguments, **keywords)
-
-
-def history():
-    return open_ledger("sqlite:///dperm-budget.db", "people").history()
 
 
 @pytest.mark.parametrize(("data", "clerk"), [("people.csv", "clerk"), ("people.parquet", " clerk")])
@@ -79,7 +66,7 @@ def test_the_schema_serves_a_fit_from_the_same_budget(run, data, clerk):
 
 
 def test_without_a_file_to_write_it_prints_the_schema(run):
-    shown = learn(run, "people.parquet", "--epsilon", "1", "--delta", "1e-6", "--ignore", "job")
+    shown = learn(run, "people.parquet", *BUDGET, "--ignore", "job")
     schema = Schema.from_text(shown.stdout)
     assert schema.ignored == ("job",)
     assert schema.privacy.epsilon == 1.0

@@ -1,4 +1,4 @@
-"""From a raw table to a scored one in a shell: what each command reads, writes, charges and says."""
+"""From a raw table to a scored one in a shell: what each command reads, writes, charges and prints."""
 
 import gzip
 import json
@@ -12,21 +12,16 @@ import pyarrow.parquet
 import pytest
 
 from dperm import HuberRegressor, LinearSVC, Numeric, QuantileRegressor, Schema, __version__
-from dperm.accounting import open_ledger
 from dperm.cli.models import read
 from dperm.estimators import LogisticRegression
 
-from .conftest import BUDGET, FIT, people
+from .conftest import BUDGET, FIT, history, people
 
 EXACT = ["--schema", "all.toml", "--label", "income", "--epsilon", "inf", "--delta", "1e-6"]
 
 
 def model(name="model.json"):
     return read(Path(name))[0]
-
-
-def history(name="people"):
-    return open_ledger("sqlite:///dperm-budget.db", name).history()
 
 
 def read_by_arrow(path):
@@ -57,7 +52,7 @@ def test_six_commands(shell):
 
 
 class TestInputs:
-    """Every way to hand over the same records gives the same model."""
+    """Every way to pass the same records gives the same model."""
 
     @pytest.fixture
     def expected(self, shell):
@@ -117,11 +112,7 @@ class TestInputs:
             ("job,age,income,pay\ncook,3,>50K,4\n", [], "does not describe column 'pay'"),
             ("job;age;income\ncook;3,5;>50K\n", [], "got '3,5'. Correct the file, or say how it is written"),
             ("job,age,income\ncook,3,>50K\n", ["--decimal", ","], "--decimal must be '.' or ','"),
-            (
-                "cook,3,>50K\ncook,x,>50K\n",
-                ["--header", "job,age,income"],
-                "line 2 (row 1), column 'age'",
-            ),
+            ("cook,3,>50K\ncook,x,>50K\n", ["--header", "job,age,income"], "line 2 (row 1), column 'age'"),
             ("job,age,income\n", [], "no records"),
             ("job,age,income\ncook,3,50K\n", [], "the label '50K' at row 0"),
         ],
@@ -132,9 +123,8 @@ class TestInputs:
 
     def test_files_that_differ(self, shell):
         people().rename(columns={"job": "work"}).to_csv("other.csv", index=False)
-        assert (
-            "other.csv has the columns 'work'" in shell("fit", "people.csv", "other.csv", *FIT, code=1).stderr
-        )
+        shown = shell("fit", "people.csv", "other.csv", *FIT, code=1).stderr
+        assert "other.csv has the columns 'work'" in shown
         people().to_parquet("other.parquet")
         assert "files of one kind" in shell("fit", "people.csv", "other.parquet", *FIT, code=1).stderr
         Path("empty").mkdir()
@@ -154,19 +144,8 @@ class TestFit:
     def test_estimators(self, shell, name, kind, options):
         label = "income" if name == "svc" else "age"
         settings = [f"--set={key}={value}" for key, value in options.items() if name != "ridge"]
-        terms = ["--epsilon", "inf", "--delta", "1e-6", "--l2", "0.01", "-o", "model.json"]
-        shell(
-            "fit",
-            "people.csv",
-            "--schema",
-            "all.toml",
-            "--label",
-            label,
-            "--estimator",
-            name,
-            *settings,
-            *terms,
-        )
+        terms = ["--label", label, "--estimator", name, "--l2", "0.01", "-o", "model.json"]
+        shell("fit", "people.csv", *EXACT, *settings, *terms)
         schema = Schema.from_toml("all.toml")
         own = Schema([each for each in schema.columns if each.name != label], name="people")
         given = {"classes": ["<=50K", ">50K"]} if name == "svc" else {"target_bound": 100.0}
@@ -178,9 +157,8 @@ class TestFit:
         frame = people().assign(income=np.resize(["a", "b", "c"], 600))
         frame.to_csv("three.csv", index=False)
         labels = [word for each in "abc" for word in ("--class", each)]
-        shell(
-            "fit", "three.csv", *FIT, *labels, "--set", "steps=3", "--solver", "noisy_gd", "-o", "model.json"
-        )
+        solver = ["--solver", "noisy_gd", "--set", "steps=3"]
+        shell("fit", "three.csv", *FIT, *labels, *solver, "-o", "model.json")
         assert model().coef_.shape == (3, 3)
         shown = json.loads(shell("inspect", "model.json", "--json").stdout)
         assert shown["classes"] == ["a", "b", "c"]
@@ -264,9 +242,8 @@ class TestPredict:
             assert list(scored) == ["age", "guess"]
             np.testing.assert_array_equal(scored["guess"], expected)
             assert "--force" in shell("predict", "model.json", "test.csv", "-o", name, code=1).stderr
-        text = shell(
-            "predict", "model.json", "-", "--keep", "age", stdin=Path("test.csv").read_bytes()
-        ).stdout
+        records = Path("test.csv").read_bytes()
+        text = shell("predict", "model.json", "-", "--keep", "age", stdin=records).stdout
         np.testing.assert_array_equal([line.split(",")[1] for line in text.splitlines()[1:]], expected)
 
     def test_cells_are_copied_as_they_are(self, shell):
@@ -291,9 +268,8 @@ class TestPredict:
         people(9).assign(prediction=1).to_csv("scored.csv", index=False)
         assert "'prediction' already" in shell("predict", "model.json", "scored.csv", code=1).stderr
         shell("fit", "people.csv", *EXACT, "--estimator", "svc", "-o", "svc.json")
-        assert (
-            "no probabilities" in shell("predict", "svc.json", "test.csv", "--probabilities", code=1).stderr
-        )
+        shown = shell("predict", "svc.json", "test.csv", "--probabilities", code=1).stderr
+        assert "no probabilities" in shown
         Path("bad.json").write_text('{"a": ')
         assert "bad.json" in shell("predict", "bad.json", "test.csv", code=1).stderr
 
@@ -304,9 +280,8 @@ class TestEvaluate:
         shell("fit", "people.csv", *EXACT, "-o", "model.json")
 
     def test_exact(self, shell):
-        shown = shell(
-            "evaluate", "model.json", "test.csv", "--exact", "--metric", "accuracy", "--json"
-        ).stdout
+        options = ["--exact", "--metric", "accuracy", "--json"]
+        shown = shell("evaluate", "model.json", "test.csv", *options).stdout
         found = json.loads(shown)["metrics"]["accuracy"]["value"]
         truth = pd.read_csv("test.csv")
         assert found == pytest.approx(np.mean(model().predict(truth[["job", "age"]]) == truth["income"]))
@@ -399,8 +374,8 @@ def test_models_that_python_fitted(shell, frame):
     table = pd.DataFrame(rng.uniform(-0.5, 0.5, (300, 2)), columns=["a", "b"])
     truth = (table["a"] > 0).astype(int)
     fitted = LogisticRegression(epsilon=np.inf, l2=0.01, classes=[0, 1], row_norm=1.3)
-    fitted.fit(table if frame else table.to_numpy(), truth).save("model.json")
     records = table if frame else table.to_numpy()
+    fitted.fit(records, truth).save("model.json")
     table.assign(truth=truth).to_csv("truth.csv", index=False)
     columns = [] if frame else ["--keep", "a"]
     data = "truth.csv"
@@ -413,7 +388,5 @@ def test_models_that_python_fitted(shell, frame):
     assert "--label names" in shell("evaluate", "model.json", "truth.csv", "--exact", code=1).stderr
     options = ["--exact", "--label", "truth", "--metric", "accuracy", "--json"]
     found = json.loads(shell("evaluate", "model.json", "truth.csv", *options).stdout)
-    assert found["metrics"]["accuracy"]["value"] == pytest.approx(
-        fitted.score(table if frame else table.to_numpy(), truth)
-    )
+    assert found["metrics"]["accuracy"]["value"] == pytest.approx(fitted.score(records, truth))
     assert "a" in shell("inspect", "model.json").stdout

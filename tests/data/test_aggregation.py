@@ -1,4 +1,4 @@
-"""Merging identical records: against a dictionary of their bytes."""
+"""Merging of identical records, compared with a dictionary of their bytes."""
 
 import os
 import time
@@ -21,7 +21,7 @@ dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name
 
 
 def counted(keys):
-    """First index and number of each key, in order of first occurrence, by a dictionary."""
+    """First index and count of each key, in order of first occurrence."""
     first, counts = {}, {}
     for i, key in enumerate(keys):
         first.setdefault(key, i)
@@ -34,7 +34,7 @@ def dense_keys(x, y):
 
 
 def check(x, y, keys, n_threads=1):
-    """`aggregate` against the dictionary; returns what it returned."""
+    """Compare `aggregate` with the dictionary; return the merged rows and their first indices."""
     first, counts = counted(keys)
     merged, targets, numbers = aggregate(x, y, n_threads=n_threads)
     assert type(merged) is type(x)
@@ -45,7 +45,7 @@ def check(x, y, keys, n_threads=1):
 
 
 def repeated(rng, n_distinct, n_rows, width, dtype):
-    """Few different rows, many times, and labels."""
+    """A few distinct rows, repeated many times, and labels."""
     x = rng.integers(-1, 2, (n_distinct, width)).astype(dtype)[rng.integers(0, n_distinct, n_rows)]
     return x, rng.choice([-1.0, 1.0], n_rows).astype(dtype)
 
@@ -69,7 +69,7 @@ def test_dense_records(n_rows, n_distinct, width, dtype, n_threads, seed):
 @dtypes
 @pytest.mark.parametrize("n_distinct", [3, 5000, 10**6])
 def test_many_records_on_any_number_of_threads(dtype, n_distinct):
-    """Tables that stay small, grow, and grow with every record; several blocks of hashes."""
+    """Hash tables that stay small, grow, or grow with every record; several blocks of hashes."""
     rng = np.random.default_rng(n_distinct)
     x, y = repeated(rng, n_distinct, 40_000, 20, dtype)
     first, counts = counted(dense_keys(x, y))
@@ -112,8 +112,8 @@ def table_keys(table, y):
 
 
 @pytest.mark.parametrize("parts", [(0,) * 30 + (3, 2), (0, 0), (0, 3, 300), (0,) * 9 + (2,) * 9])
-def test_records_of_a_table_come_with_their_like(parts):
-    """Every pattern of categories and numbers other than 0 is one stretch of rows."""
+def test_table_rows_with_equal_zero_patterns_are_neighbours(parts):
+    """Each pattern of categories and nonzero numbers occurs in a single run of rows."""
     rng = np.random.default_rng(0)
     kinds = random_table(40, parts)
     numeric = kinds.numeric[rng.integers(0, 40, 3000)] * rng.integers(1, 4, (3000, 1), dtype=np.int8)
@@ -128,7 +128,7 @@ def test_records_of_a_table_come_with_their_like(parts):
 
 
 def sparse(rng, n_rows, width, dtype, index_dtype=np.int32):
-    """Rows of few small numbers, many of them empty or equal."""
+    """Rows with a few small numbers, many of them empty or equal."""
     dense = rng.integers(0, 2, (n_rows, width)) * (rng.random((n_rows, width)) < 0.3)
     matrix = scipy.sparse.csr_array(dense.astype(dtype))
     matrix.indices, matrix.indptr = matrix.indices.astype(index_dtype), matrix.indptr.astype(index_dtype)
@@ -153,7 +153,7 @@ def test_sparse_records(seed, n_rows, width, dtype, index_dtype):
 
 @pytest.mark.parametrize("kind", [scipy.sparse.csr_array, scipy.sparse.csr_matrix])
 def test_sparse_rows_are_compared_in_canonical_form(kind):
-    """The same row in order, out of order and with an entry in two pieces; an explicit 0 is an entry."""
+    """The same row sorted, unsorted and with a duplicate entry; an explicit 0 counts as an entry."""
     data = np.array([1.0, 2.0, 2.0, 1.0, 0.5, 2.0, 0.5, 1.0, 2.0, 0.0])
     indices = np.array([0, 3, 3, 0, 0, 3, 0, 0, 3, 4])
     matrix = kind((data, indices, np.array([0, 2, 4, 7, 10])), shape=(4, 5))
@@ -186,7 +186,7 @@ def test_equal_numbers_of_different_bytes_stay_apart():
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_a_collision_of_hashes_merges_nothing(n_threads):
-    """With a key of zeros all records have the hash 0: only comparing them in full tells them apart."""
+    """With a zero key all records have the hash 0: only a full comparison distinguishes them."""
     rng = np.random.default_rng(0)
     x, y = repeated(rng, 300, 1000, 3, np.float64)
     key = np.zeros(1, dtype=np.uint64)
@@ -202,11 +202,11 @@ def test_each_call_hashes_with_a_key_of_its_own(monkeypatch):
     for _ in range(3):
         aggregate(np.zeros((2, 4)), np.ones(2))
     assert len(set(keys)) == 3
-    assert len(keys[0]) >= 8 * (8 * 256 + 4)  # tables, and a word for each of the record
+    assert len(keys[0]) >= 8 * (8 * 256 + 4)  # tables, and a word for each word of a record
 
 
-def test_who_does_not_know_the_key_cannot_make_it_slow():
-    """With a key of zeros the hashes are the same, and all records are compared with all."""
+def test_slow_collisions_require_the_key():
+    """With a zero key all hashes collide, and every record is compared with all others."""
     x, y = np.zeros((3000, 8)), np.arange(3000.0)
     times: dict[str, float] = {}
     for name, key in [("known", np.zeros(1, dtype=np.uint64)), ("random", None)] * 3:
@@ -249,7 +249,7 @@ def test_other_layouts_are_copied_with_a_warning():
         (scipy.sparse.csr_array(1j * np.eye(3)), np.ones(3), "real numbers"),
     ],
 )
-def test_what_cannot_be_merged(x, y, message):
+def test_invalid_records(x, y, message):
     with pytest.raises(DataError, match=message):
         aggregate(x, y)
 

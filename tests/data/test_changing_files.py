@@ -1,4 +1,4 @@
-"""Files that change while records are read from them: an error, and nothing more is released."""
+"""Files that change while records are read from them are an error, and nothing more is released."""
 
 import os
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows does not let a 
 N, D = 1003, 40
 W = np.full(D, 0.1)
 X, Y, *_ = ordinary(N, D, np.float32)
-# Name of a file that changes: first of all what reads it.
+# The name of the file that changes, by what reads it first.
 FILES = ["map.npy", "0.parquet", "2.parquet"]
 files = pytest.mark.parametrize("name", FILES)
 
 
 def objective_of(name, folder):
-    """An objective that reads that file in the folder, and maybe others."""
+    """An objective that reads that file in the folder, and possibly others."""
     if name == "map.npy":
         return Objective("logistic", memory_mapped(X, folder / name), Y)
     return Objective("logistic", scan_parquet(in_parquet_files(folder, X, Y), label="y", chunk_rows=50))
@@ -40,7 +40,7 @@ def append(path):
 
 
 def overwrite(path):
-    """The same size, and the time of the last change set back."""
+    """The same size, and the modification time set back."""
     stat = path.stat()
     with open(path, "r+b") as file:
         file.seek(stat.st_size // 2)
@@ -49,7 +49,7 @@ def overwrite(path):
 
 
 def replace(path):
-    """Another file of the same content."""
+    """Another file with the same content."""
     other = path.with_suffix(".new")
     other.write_bytes(path.read_bytes())
     os.replace(other, path)
@@ -76,7 +76,7 @@ def test_a_change_between_passes(tmp_path, name, change):
 @changes
 @pytest.mark.parametrize(("name", "at"), [("2.parquet", 0), ("0.parquet", N)], ids=["at first", "at last"])
 def test_a_change_during_a_pass(tmp_path, name, at, change):
-    """While the first part is worked on, or after the last record was read."""
+    """A change during the work on the first part, or after the last record was read."""
     objective, seen = objective_of(name, tmp_path), []
 
     def look(part, here):

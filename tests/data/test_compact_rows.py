@@ -1,4 +1,4 @@
-"""Identical records that are merged on the way: when, and that no sum notices."""
+"""Identical records merged during a fit: when this happens, and that no sum changes."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ N, KINDS, WIDTH, CLIP = 17_000, 300, 6, 0.5
 
 
 def records(kind, n=N, kinds=KINDS):
-    """`n` records, at most 2 * `kinds` different ones."""
+    """`n` records, at most 2 * `kinds` of them distinct."""
     rng = np.random.default_rng(0)
     rows, y = rng.integers(0, kinds, n), rng.choice([-1.0, 1.0], n)
     if kind == "table":
@@ -29,14 +29,18 @@ def records(kind, n=N, kinds=KINDS):
     return x[rows], y
 
 
-def pair(kind, loss="logistic", **settings):
-    """The same objective twice: one whose records are merged at once, and one that reads them all."""
+def compact_and_plain(loss, X, y, **settings):
+    """The same objective twice: one with compact records from the start, and one that reads all of them."""
+    compact, plain = (Objective(loss, X, y, **settings) for _ in range(2))
+    compact._expect_passes(1000)
+    plain._rows.compact = None
+    return compact, plain
+
+
+def pair(kind, loss="logistic"):
     X, y = records(kind)
     y = np.abs(y) if isinstance(loss, Softmax) else y
-    merged, plain = (Objective(loss, X, y, row_norm=2.0, fit_intercept=True, **settings) for _ in range(2))
-    merged._expect_passes(1000)
-    plain._rows.compact = None
-    return merged, plain
+    return compact_and_plain(loss, X, y, row_norm=2.0, fit_intercept=True)
 
 
 def is_compact(objective):
@@ -102,8 +106,8 @@ def test_records_that_do_not_count_still_do_not():
     assert before.tobytes() == after.tobytes()
 
 
-def test_norms_that_were_found_before_are_for_all_records():
-    """Of gradients in the coordinates of a matrix: the objective keeps them from sum to sum."""
+def test_norms_from_before_merging_go_with_all_records():
+    """For gradients in the coordinates of a matrix, the objective keeps norms between sums."""
     merged, plain = pair("float64")
     merged._rows.compact._passes_left = 3
     in_other_coordinates = sums_of(plain)["gradients in other coordinates"]
@@ -126,7 +130,7 @@ def test_fits_are_the_same(algorithm):
 
 @pytest.mark.parametrize("algorithm", [noisy_gd, preconditioned_gd, dp_agd])
 def test_a_long_fit_reads_merged_records_alone(algorithm, monkeypatch):
-    """Norms that it keeps from its first gradient would tie later ones to all records."""
+    """Norms kept from the first gradient would force later ones to read all records."""
     read, served = [], compact_rows.CompactRows.rows_for
 
     def rows_for(compact, pass_):
@@ -158,7 +162,7 @@ def test_merging_waits_for_passes_over_all_records():
     assert is_compact(objective)
 
 
-def test_steps_on_batches_are_no_passes():
+def test_steps_on_batches_do_not_count_as_passes():
     objective = Objective("logistic", *records("float64"), row_norm=2.0)
     dp_sgd(objective, 1.0, 1e-6, steps=200, batch_size=100)
     make_passes(objective, 1)
@@ -167,7 +171,7 @@ def test_steps_on_batches_are_no_passes():
 
 @pytest.mark.parametrize(
     ("n", "kinds"),
-    [(N, 1_000_000_000), (compact_rows._FEWEST_RECORDS - 1, 10)],
+    [(N, 1_000_000_000), (compact_rows._MIN_RECORDS - 1, 10)],
     ids=["different records", "few records"],
 )
 def test_what_is_not_merged(n, kinds):
@@ -179,7 +183,7 @@ def test_what_is_not_merged(n, kinds):
     assert not is_compact(objective)
 
 
-def test_a_fit_goes_on_without_the_memory_for_it(monkeypatch):
+def test_a_fit_continues_without_memory_for_merging(monkeypatch):
     merged, plain = pair("float64")
     asked = []
 
@@ -194,11 +198,11 @@ def test_a_fit_goes_on_without_the_memory_for_it(monkeypatch):
     for _ in range(2):
         assert_same(merged, plain, sums_of(plain)["gradients"])
     assert not is_compact(merged)
-    assert asked[1:] == [N]  # once, after the look at a part
+    assert asked[1:] == [N]  # once, after the sample
 
 
 def test_large_copies_are_not_made(monkeypatch):
-    monkeypatch.setattr(compact_rows, "_MOST_NUMBERS", 1000)
+    monkeypatch.setattr(compact_rows, "_MAX_NUMBERS", 1000)
     merged, plain = pair("float64")
     assert_same(merged, plain, sums_of(plain)["gradients"])
     assert not is_compact(merged)

@@ -1,4 +1,4 @@
-"""Which row a record belongs to, sums by binary digits, and what counts may be."""
+"""Multiplicities: the row of a record, sums by binary digits, and valid counts."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def test_sums_by_digits(counts):
         ([True, False, True], "whole numbers"),
     ],
 )
-def test_numbers_that_count_nothing(counts, message):
+def test_invalid_counts(counts, message):
     with pytest.raises(DataError, match=message):
         Objective("logistic", np.eye(3), np.ones(3), counts=counts)
 

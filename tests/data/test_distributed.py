@@ -1,4 +1,4 @@
-"""Records on a cluster: the integers of one machine, whatever happens to the workers."""
+"""Records on a Dask cluster: the same integers as on one machine, whatever happens to the workers."""
 
 import asyncio
 import copy
@@ -68,7 +68,7 @@ def small_cluster():
 
 @pytest.fixture
 def lone_worker(small_cluster):
-    """A client of a cluster of one worker, which is alive."""
+    """A client of a cluster with a single live worker."""
     clusters.wait_for_workers(small_cluster, 1)
     with small_cluster.as_current():
         yield small_cluster
@@ -81,18 +81,23 @@ def both(loss, X, y, lengths, **settings):
 
 
 def assert_same(there, here, make=lambda o, w: o.clipped_gradient_sum(w, 0.3), w=None):
-    """The integers of one sum, by default of clipped gradients, here and on the cluster."""
+    """Compare the integers of a sum, by default of clipped gradients, here and on the cluster."""
     w = weights(here) if w is None else w
     assert np.array_equal(make(there, w)._integers, make(here, w)._integers)
 
 
 def refuse_functions(*_, **__):
-    """What a scheduler answers whose configuration forbids functions of clients."""
+    """Respond like a scheduler whose configuration forbids running functions of clients."""
     raise ValueError("The 'run_function' handler has been explicitly disallowed in Scheduler")
 
 
 def weights(objective, seed=1):
     return np.random.default_rng(seed).normal(size=objective.shape)
+
+
+def partition_of(X, y, number=0):
+    settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
+    return Partition(number, X, y, settings, X.dtype, False)
 
 
 D = 13
@@ -207,9 +212,9 @@ def test_a_sum_over_a_sample_is_that_of_its_records(client):
     assert np.array_equal(got._integers, there.clipped_gradient_sum(w, 0.3, rows=rows)._integers)
 
 
-def test_the_process_that_leads_never_sees_a_sample(client, monkeypatch):
+def test_the_driver_never_sees_a_sample(client, monkeypatch):
     def refuse(*_):
-        raise AssertionError("a sample was drawn here")
+        raise AssertionError("a sample was drawn on the driver")
 
     monkeypatch.setattr("dperm.mechanisms.batches.PartitionSamples.for_partition", refuse)
     monkeypatch.setattr("dperm.private_values.secret_rows.SecretRows._among", refuse)
@@ -313,13 +318,13 @@ def test_a_worker_that_dies_between_passes(client):
         time.sleep(pause)
         start = time.monotonic()
         assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected)
-        assert time.monotonic() - start < 25.0  # less than a connection to nobody takes to fail
+        assert time.monotonic() - start < 25.0  # less than the timeout of a connection to a dead worker
 
 
 @pytest.mark.parametrize("when", ["between passes", "in a pass"])
-def test_records_that_cannot_be_made_again_are_missed(client, when):
+def test_records_that_cannot_be_recomputed_are_an_error(client, when):
     X, y = random_records(300, D)
-    # Under keys of their own: keys made of the contents are the run before's, released only later.
+    # Under unique keys: keys derived from the contents are those of the previous run, released only later.
     blocks = client.scatter([X[:150], X[150:]], broadcast=False, hash=False)
     there_X = dask.array.concatenate(
         [dask.array.from_delayed(block, (150, D), X.dtype) for block in map(dask.delayed, blocks)]
@@ -370,7 +375,7 @@ def test_predictions_outlive_the_workers(lone_worker):
         ("abab", {"a": 1, "b": 1}, "abab"),
         ("bbab", {"a": 1, "b": 1}, "bbaa"),
         ("aaaaaa", {"a": 1, "b": 2}, "aabbbb"),
-        ("aab", {"b": 1}, "bbb"),  # one has left
+        ("aab", {"b": 1}, "bbb"),  # worker a has left
         ("ab", {}, "ab"),
         ("", {"a": 1}, ""),
     ],
@@ -388,15 +393,17 @@ def test_partitions_are_spread_evenly(client, n_partitions):
     assert max(map(held.count, held)) == -(-n_partitions // 2)
 
 
-def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_they_come(monkeypatch):
-    monkeypatch.setattr("dperm.data.dask.placement._PATIENCE", 1.0)
+def test_a_cluster_without_workers_is_an_error_until_some_come(monkeypatch):
+    monkeypatch.setattr("dperm.data.dask.placement.PATIENCE", 1.0)
     ledger = Ledger(10.0, 1e-3, allow_seeded=True)
     with clusters.cluster_of_processes(n_workers=1) as client:
         there, here = both("logistic", *random_records(N, D), CUTS["even"])
         client.cluster.scale(0)
         while client.scheduler_info(n_workers=-1)["workers"]:
             time.sleep(0.02)
-        with pytest.raises(RuntimeError, match=r"no worker .* for 1 seconds \(it has 0 now\).*stays charged"):
+        with pytest.raises(
+            RuntimeError, match=r"for 1 seconds .* no worker .* \(it has 0 now\).*stays charged"
+        ):
             noisy_gd(there, 1.0, 1e-6, steps=3, ledger=ledger)
         assert len(ledger.history()) == 1
         monkeypatch.undo()
@@ -405,12 +412,12 @@ def test_a_cluster_without_workers_is_an_error_after_a_while_and_no_longer_when_
 
 
 def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(client, monkeypatch):
-    X, y = partitioned(*random_records(N, D, seed=13), CUTS["even"])  # Dask knows equal ones by one name
+    X, y = partitioned(*random_records(N, D, seed=13), CUTS["even"])  # Dask gives equal arrays equal names
     victim = sorted(clusters.process_ids(client))[0]
     X = client.persist(X, workers=victim, allow_other_workers=False)
     wait(X)
     there = Objective("logistic", X, y)
-    monkeypatch.setattr("dperm.data.dask.placement._PATIENCE", 1.0)
+    monkeypatch.setattr("dperm.data.dask.placement.PATIENCE", 1.0)
     clusters.kill_all(client)
     with pytest.raises(RuntimeError, match="no worker that may make the records"):
         there.clipped_gradient_sum(np.zeros(D), 0.3)
@@ -483,8 +490,8 @@ def test_checksums_tell_records_apart():
 # -- what travels ----------------------------------------------------------------------------------------
 
 
-def test_no_block_comes_to_the_process_that_leads(client, monkeypatch):
-    """The records are made on the workers: 16 MB; the fit reads them there, and sends sums."""
+def test_no_block_is_sent_to_the_driver(client, monkeypatch):
+    """The records (16 MB) are made and read on the workers, which send only sums."""
     n, d = 20_000, 100
     X = dask.array.random.default_rng(0).uniform(-0.1, 0.1, (n, d), chunks=(2500, d))
     y = dask.array.where(X[:, 0] > 0, 1.0, -1.0)
@@ -496,7 +503,7 @@ def test_no_block_comes_to_the_process_that_leads(client, monkeypatch):
         return read(frames, *args, **kwargs)
 
     def refuse(*_, **__):
-        raise AssertionError("a partition was made here")
+        raise AssertionError("a partition was made on the driver")
 
     monkeypatch.setattr(tcp, "from_frames", counted)
     monkeypatch.setattr(Partition, "__init__", refuse)
@@ -506,13 +513,12 @@ def test_no_block_comes_to_the_process_that_leads(client, monkeypatch):
     there.clipped_gradient_sum(result.coef, 0.3, rows=next(batches))
     assert result.coef.shape == (d + 1,)
     assert 0 < sum(received) < 2e6
-    assert max(received) < n * 8  # not even a number per record
+    assert max(received) < n * 8  # less than a number per record
 
 
 def test_partitions_travel_between_workers_as_matrix_and_targets():
     X, y = random_records(200, D, np.float32)
-    settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
-    partition = Partition(4, X, y, settings, np.dtype(np.float32), False)
+    partition = partition_of(X, y, 4)
     assert np.shares_memory(partition.rows.x, X)  # read in place
     assert X.nbytes < partition.__sizeof__() < 2 * X.nbytes + 24 * 200
     other = pickle.loads(pickle.dumps(partition))
@@ -534,15 +540,13 @@ def test_a_worker_that_retires_hands_its_partitions_on():
     ("status", "open_pool", "absent"),
     [
         (Status.running, True, False),
-        (Status.closing_gracefully, True, False),  # it retires, but still holds its partitions
+        (Status.closing_gracefully, True, False),  # retiring, but still holding its partitions
         (Status.closing, False, True),
         (Status.closed, False, True),
     ],
 )
 def test_a_worker_that_closes_answers_that_its_partitions_are_elsewhere(status, open_pool, absent):
-    X, y = random_records(200, D)
-    settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
-    partition = Partition(0, X, y, settings, np.dtype(np.float64), False)
+    partition = partition_of(*random_records(200, D))
     with ThreadPoolExecutor(1) as pool:
         worker = SimpleNamespace(
             address="tcp://there",
@@ -569,11 +573,9 @@ def test_rows_on_a_cluster_are_not_copied(client):
 
 def test_threads_are_the_workers_own():
     X, y = random_records(10_000, D)
-    settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
-    partition = Partition(0, X, y, settings, np.dtype(np.float64), False)
+    partition = partition_of(X, y)
     assert [WorkerThreads(most).over(partition, 4) for most in (None, -1, 2, 8)] == [4, 4, 2, 4]
-    small = Partition(0, X[:10], y[:10], settings, np.dtype(np.float64), False)
-    assert WorkerThreads(None).over(small, 4) == 1
+    assert WorkerThreads(None).over(partition_of(X[:10], y[:10]), 4) == 1
 
 
 # -- collections -----------------------------------------------------------------------------------------
@@ -605,7 +607,7 @@ def test_frames_that_the_workers_encode(client):
         Objective("logistic", EncodedCollection(lazy, clusters.encoded), lazy_y)
 
 
-def test_whole_rows_are_put_together_and_targets_cut_like_them(client):
+def test_column_chunks_are_joined_and_targets_rechunked(client):
     X, y = random_records(1000, 6)
     there = Objective(
         "logistic", dask.array.from_array(X, chunks=(300, 4)), dask.array.from_array(y, chunks=700)
@@ -651,7 +653,7 @@ def test_blocks_that_are_sparse(client, kind):
     assert_same(there, here)
 
 
-def test_blocks_of_other_kinds_are_named(client):
+def test_blocks_of_other_types_are_named(client):
     lazy_X, lazy_y = partitioned(*random_records(1000, 6), (400, 600))
     strange = lazy_X.map_blocks(clusters.StrangeBlock, dtype=np.float64, meta=np.ones((0, 0)))
     with pytest.raises(DataError, match=r"blocks of X must be arrays, .*got .*StrangeBlock"):
@@ -663,7 +665,7 @@ def bad(place, value, target=False):
     if target:
         y[place] = value
     else:
-        X[place, 2:4] = value  # two finite ones may have a norm that is not
+        X[place, 2:4] = value  # the norm of two finite entries may overflow
     return X, y
 
 

@@ -1,4 +1,4 @@
-"""Memory maps: read in place through mappings of our own; files that shrink or change are an error."""
+"""Memory maps are read in place through our own mappings; files that shrink or change are an error."""
 
 import os
 import signal
@@ -96,11 +96,11 @@ def test_estimators(tmp_path):
 
 
 def test_a_file_that_shrinks_under_the_kernels(tmp_path):
-    """The kernels run over pages that are gone, in two threads, and the pass raises."""
+    """The kernels read pages that no longer exist, in two threads, and the pass raises."""
     x, y = data()
     objective = Objective("logistic", mapped(tmp_path / "x", x), y, n_threads=2)
     os.truncate(tmp_path / "x", 4 * 4096)
-    inside = objective._rows._rows  # past the check before the pass
+    inside = objective._rows._rows  # skips the check before the pass
     with pytest.raises(DataError), objective._rows._files.unchanged():
         pytest.fail("the check before the block must see it")
     assert not objective._rows._files.bytes_of(tmp_path / "x").lost
@@ -124,14 +124,14 @@ def test_a_file_that_shrinks_and_grows_again_within_a_pass(tmp_path):
 
 
 def test_what_was_lost_stays_lost(tmp_path):
-    """Even if all that is known of the file is as before."""
+    """Even if the size and times of the file are unchanged."""
     x, y = data()
     objective = Objective("logistic", mapped(tmp_path / "x", x), y)
     files = objective._rows._files
     os.truncate(tmp_path / "x", 0)
     objective._rows._rows.x.sum()
     x.tofile(tmp_path / "x")
-    files._files = type(files._files)([tmp_path / "x"])  # as if nobody had noticed
+    files._files = type(files._files)([tmp_path / "x"])  # as if the change had gone unnoticed
     with pytest.raises(DataError, match="could not be read to its end"):
         integers(objective)
 
@@ -149,7 +149,7 @@ def test_mappings_are_returned(tmp_path):
             held.extend(MappedFile(file.fileno(), 5000, 10) for _ in range(2000))
     x, y = data()
     array = mapped(tmp_path / "z", x)
-    assert mapped_array(array) is None  # no place: read as it is
+    assert mapped_array(array) is None  # too many mappings: read as it is
     held.clear()
     assert is_guarded(Objective("logistic", array, y))
 
@@ -157,7 +157,7 @@ def test_mappings_are_returned(tmp_path):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="how other systems end a process differs")
 @pytest.mark.parametrize("faulthandler", ["", "-Xfaulthandler"])
 def test_other_bus_errors_are_as_before(tmp_path, faulthandler):
-    """A foreign mapping of a file that shrinks ends the process, through whatever handler was there."""
+    """Truncation under a foreign mapping still kills the process, through the handler that was installed."""
     program = f"""
         import os, resource
         import numpy as np

@@ -1,4 +1,4 @@
-"""Memory that passes take beside the records, each measured in a process of its own."""
+"""Memory that passes need besides the records, each measured in a separate process."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason=
 
 
 def numbers_of(*parts):
-    """What a program prints, given in parts, each indented as it may be."""
+    """The output of a program given in parts of any indentation."""
     program = "\n".join(map(textwrap.dedent, parts))
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return list(map(int, run.stdout.split()))
@@ -74,16 +74,21 @@ READ = """
         for _ in range(passes):
             objective.clipped_gradient_sum(np.full(n_columns, 0.01), 0.5)
 """
-POOL = "print(pyarrow.default_memory_pool().max_memory())"  # most bytes that it has held
+POOL = "print(pyarrow.default_memory_pool().max_memory())"  # its peak in bytes
+
+
+def in_small_pages(folder, n, width, dtype):
+    """Path of a Parquet file of random numbers; the reader keeps a page of each column."""
+    path = str(folder / "t.parquet")
+    written = table(np.random.default_rng(0).standard_normal((n, width), dtype=dtype), np.ones(n))
+    parquet.write_table(written, path, use_dictionary=False, data_page_size=1 << 16)
+    return path
 
 
 @needs_proc
 def test_files_are_not_read_into_memory(tmp_path):
-    n, width, chunk_rows = 400_000, 50, 5_000  # 80 MB, chunks of 1 MB
-    written = table(np.random.default_rng(0).standard_normal((n, width), dtype=np.float32), np.ones(n))
-    # The reader keeps a page of each column.
-    parquet.write_table(written, tmp_path / "t.parquet", use_dictionary=False, data_page_size=1 << 16)
-    path = str(tmp_path / "t.parquet")
+    width, chunk_rows = 50, 5_000  # 80 MB, chunks of 1 MB
+    path = in_small_pages(tmp_path, 400_000, width, np.float32)
     prepare = f"a_pass(scan_parquet({path!r}, label='y', chunk_rows=1000), {width})"  # libraries, buffers
     work = f"a_pass(scan_parquet({path!r}, label='y', chunk_rows={chunk_rows}), {width}, 3)"
     growth, tables = numbers_of(READ, prepare, WATCH, work, GROWTH, POOL)
@@ -94,10 +99,8 @@ def test_files_are_not_read_into_memory(tmp_path):
 
 @needs_proc
 def test_a_schema_is_learned_chunk_by_chunk(tmp_path):
-    n, width = 400_000, 25  # 80 MB, chunks of 1 MB
-    written = table(np.random.default_rng(0).standard_normal((n, width)), np.ones(n))
-    parquet.write_table(written, tmp_path / "t.parquet", use_dictionary=False, data_page_size=1 << 16)
-    path = str(tmp_path / "t.parquet")
+    width = 25  # 80 MB, chunks of 1 MB
+    path = in_small_pages(tmp_path, 400_000, width, np.float64)
     prepare = f"""
         import dperm
         from dperm.data import scan_parquet
@@ -114,7 +117,7 @@ def test_a_schema_is_learned_chunk_by_chunk(tmp_path):
 
 
 def highest_pool(source, n_columns):
-    """Most bytes that pyarrow's pool holds in two passes of a program with 16 threads for the reader."""
+    """Peak of pyarrow's memory pool in two passes of a program with 16 reader threads."""
     (most,) = numbers_of(READ, "pyarrow.set_cpu_count(16)", f"a_pass({source}, {n_columns})", POOL)
     return most
 
@@ -126,13 +129,13 @@ def test_a_csv_file_takes_a_few_chunks(tmp_path):
     n_chunks = (tmp_path / "t.csv").stat().st_size / block_bytes
     assert n_chunks > 15
     source = f"scan_csv({str(tmp_path / 't.csv')!r}, label='y', block_bytes={block_bytes})"
-    text = 2 * block_bytes  # of the block that is read, and of the one before, which threads may still hold
+    text = 2 * block_bytes  # the current block, and the previous one, which threads may still hold
     assert highest_pool(source, width) < 5 * 8 * n * (width + 1) / n_chunks + text
 
 
 @pytest.mark.parametrize(("dtype", "compression"), [(np.float64, "zstd"), (np.float32, "snappy")])
 def test_a_parquet_file_takes_chunks_and_two_pages_a_column(tmp_path, dtype, compression):
-    """As most programs write them: a dictionary of up to 1 MiB that the values soon outgrow."""
+    """As most programs write them, with a dictionary of up to 1 MiB that the values soon outgrow."""
     width, buffer_rows = 30, 1 << 13
     x = np.random.default_rng(0).standard_normal((400_000, width)).astype(dtype)
     x = np.concatenate([x] * (8 // x.itemsize))
@@ -147,7 +150,7 @@ def test_a_parquet_file_takes_chunks_and_two_pages_a_column(tmp_path, dtype, com
 @needs_proc
 @pytest.mark.parametrize("threads", [1, 3])
 def test_wide_sparse_data_are_not_made_dense(threads):
-    """The most memory of the process, that of the kernels included: passes by row, by panels, line search."""
+    """Peak memory of the process including the kernels: passes by row, by panels, line search."""
     program = f"""
         import numpy as np, scipy.sparse as sp
         from dperm import Objective
@@ -168,5 +171,5 @@ def test_wide_sparse_data_are_not_made_dense(threads):
     """
     growth, panels = numbers_of(program)
     assert panels > 0
-    # A few vectors, one more for each thread, and the copy of the entries; a block of dense rows is 16.
+    # A few vectors, one per thread, and the copy of the entries; a block of dense rows has 16.
     assert growth < (6 + threads) * 8 * 1_000_000 + 24 * 1_000_000

@@ -1,4 +1,4 @@
-"""One-hot columns found in a matrix: the table is that matrix, and no sum notices."""
+"""One-hot columns detected in a matrix: the table equals the matrix, and no sum changes."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.test_compact_rows import N, assert_same, is_compact, sums_of
+from data.test_compact_rows import N, assert_same, compact_and_plain, is_compact, sums_of
 from dperm import Objective
 from dperm.data import one_hot
 from dperm.data.one_hot import as_table
@@ -48,13 +48,13 @@ def test_any_table_that_is_found_is_the_matrix(columns, seed):
     assert table is None or np.array_equal(table.to_dense(), dense)
 
 
-def test_there_are_as_many_columns_of_codes_as_there_were():
+def test_as_many_code_columns_as_before():
     dense = np.concatenate([np.eye(size)[np.arange(5000) % size] for size in (7, 11, 13)], axis=1)
     assert as_table(dense).layout.sizes == (7, 11, 13)
 
 
-def test_a_row_that_comes_late_counts():
-    """The first look is at a part; a row after it has two ones, another a number among the codes."""
+def test_a_late_row_counts():
+    """After the sampled rows, one row has two ones, and another a number among the codes."""
     dense = np.eye(20)[np.arange(40_000) % 20]
     dense[-1, 10], dense[-1, 19], dense[-2, 3] = 1.0, 1.0, 0.5
     table = as_table(dense)
@@ -93,11 +93,8 @@ def test_large_tables_are_not_made(monkeypatch):
 @FORMATS
 def test_every_sum_is_the_same(form):
     rng = np.random.default_rng(0)
-    X = one_hot_matrix(N, [0, 3, 5, 40])
-    y = rng.choice([-1.0, 1.0], N)
-    compact, plain = (Objective("logistic", form(X), y, row_norm=1.5, fit_intercept=True) for _ in range(2))
-    compact._expect_passes(1000)
-    plain._rows.compact = None
+    X, y = form(one_hot_matrix(N, [0, 3, 5, 40])), rng.choice([-1.0, 1.0], N)
+    compact, plain = compact_and_plain("logistic", X, y, row_norm=1.5, fit_intercept=True)
     for name, sums in sums_of(plain).items():
         assert_same(compact, plain, sums)
         assert is_compact(compact), name
@@ -137,8 +134,6 @@ def test_records_that_do_not_count_still_do_not():
     X[::7, 0] = np.nan
     X[3::11] = np.inf
     y = np.where(np.arange(N) % 5 == 0, np.nan, 1.0)
-    compact, plain = (Objective("huber", X, y, row_norm=1.5, non_finite="zero") for _ in range(2))
-    compact._expect_passes(1000)
-    plain._rows.compact = None
+    compact, plain = compact_and_plain("huber", X, y, row_norm=1.5, non_finite="zero")
     for sums in (lambda o: o.clipped_gradient_sum(np.ones(o.shape), 0.5), lambda o: o.gram_sum()):
         assert_same(compact, plain, sums)

@@ -1,4 +1,4 @@
-"""Records in Parquet and CSV files: the integers of memory whatever the chunks, files that change, memory."""
+"""Records in Parquet and CSV files: the same integers as in memory, whatever the chunks; malformed files."""
 
 import gzip
 import multiprocessing
@@ -193,7 +193,7 @@ def test_words_for_missing_numbers_are_texts_among_texts(tmp_path):
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("block_bytes", [1, 7, 64, 500, 10_000])
 def test_blocks_of_a_csv_file(tmp_path, end, block_bytes):
-    """Whatever the ends of lines, empty ones among them, and blocks shorter than a line."""
+    """With any line endings, empty lines, and blocks shorter than a line."""
     x = np.arange(40.0)
     lines = ["\ufeffa,y", *(f"{each},{each % 2 * 2 - 1}" for each in x)]
     lines.insert(20, "")
@@ -270,9 +270,7 @@ def test_files_that_do_not_fit(tmp_path):
     x, y = records()
     pattern = in_parquet_files(tmp_path, x, y)
     parquet.write_table(table(x.astype(float), y), tmp_path / "3.parquet")
-    with pytest.raises(
-        DataError, match=r"'x0' of .*3\.parquet has type double, that of the first file float"
-    ):
+    with pytest.raises(DataError, match=r"'x0' of .*3\.parquet has type double, but float in the first file"):
         Objective("logistic", scan_parquet(pattern, label="y"))
     parquet.write_table(table(x, y).drop_columns(["x3"]), tmp_path / "3.parquet")
     with pytest.raises(DataError, match=r"3\.parquet has no column called 'x3'"):
@@ -293,7 +291,7 @@ OTHER_KINDS = {
 
 
 @pytest.mark.parametrize("kind", OTHER_KINDS)
-@pytest.mark.filterwarnings("error")  # that includes errors that cannot be raised
+@pytest.mark.filterwarnings("error")  # including those about unraisable exceptions
 def test_files_of_another_kind_are_told_by_their_first_bytes(tmp_path, pattern, kind):
     (tmp_path / "t.dat").write_bytes(OTHER_KINDS[kind])
     for scan in (scan_csv, scan_parquet):
@@ -305,7 +303,7 @@ def test_files_of_another_kind_are_told_by_their_first_bytes(tmp_path, pattern, 
         (tmp_path / "t.csv").write_text(text, encoding="utf-8")
         with pytest.raises(DataError, match=r"t\.csv is text, not Parquet: .*scan_csv"):
             scan_parquet(tmp_path / "t.csv", label="y")
-    # the kind may be learned only when a pass comes to a file
+    # the format may be detected only when a pass reaches a file
     (tmp_path / "9.parquet").write_text("a,y\n1,1\n")
     with pytest.raises(DataError, match=r"9\.parquet is text, not Parquet"):
         Objective("logistic", scan_parquet(pattern, label="y"))
@@ -328,7 +326,7 @@ def test_arguments(tmp_path, pattern):
         scan_parquet(tmp_path, label="y")
     with pytest.raises(DataError, match="no column called 'z'"):
         scan_parquet(pattern, label="z")
-    with pytest.raises(ValueError, match="columns must be different"):
+    with pytest.raises(ValueError, match="columns must be distinct"):
         scan_parquet(pattern, label="y", columns=["x0", "x0"])
     with pytest.raises(ValueError, match="chunk_rows must be a positive integer"):
         scan_parquet(pattern, label="y", chunk_rows=0)
@@ -461,7 +459,7 @@ def test_a_schema_encodes_every_chunk(tmp_path):
 
 
 def test_blocks_of_text_are_in_memory_of_arrow():
-    """Whose threads may let go of them when Python has begun to exit."""
+    """Arrow's threads may release blocks while Python exits."""
     text = bytes(range(256)) * 4
     references = sys.getrefcount(text)
     own = arrow_tables._in_memory_of_arrow(pa.py_buffer(text))

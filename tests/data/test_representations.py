@@ -1,4 +1,4 @@
-"""The same records in every representation: the sums and the fits of the matrix in memory, bit for bit."""
+"""Every representation of the same records gives the sums and fits of the matrix in memory, bit for bit."""
 
 from functools import cache
 
@@ -69,7 +69,7 @@ def partitions(*lengths):
     return lambda x, y, folder: clusters.partitioned(x, y, lengths)
 
 
-# What an objective is made of, from a matrix and targets.
+# From a matrix and targets to the arguments of an objective.
 MATRICES = {
     "map": lambda x, y, folder: (memory_mapped(x, folder / "x.npy"), y),
     "columns": lambda x, y, folder: (ColumnsMatrix(list(np.ascontiguousarray(x.T))), y),
@@ -87,7 +87,7 @@ NOT_BIT_FOR_BIT = ("Parquet", "CSV", "partitions")  # sums in floating point are
 
 
 def in_both_types(makes):
-    """The type of the matrix with each name; a CSV file has one type of numbers."""
+    """The dtype of the matrix for each name; CSV files only have one type of numbers."""
     return [(name, t) for name in makes for t in (np.float32, np.float64) if (name, t) != ("CSV", np.float32)]
 
 
@@ -96,7 +96,7 @@ REPRESENTATIONS = [("tabular", np.float64), *in_both_types(MATRICES)]
 
 @pytest.fixture
 def made(request, tmp_path):
-    """A function that makes an objective of a problem in a representation, and that of the matrix."""
+    """A function that makes the objective of a problem in a representation, and that of the matrix."""
 
     def make(name, dtype, problem, **settings):
         loss, tabular, targets, own = PROBLEMS[problem]
@@ -141,7 +141,7 @@ def line_search(o, w):
 
 
 def line_search_after_a_gradient(o, w):
-    """Of the predictions that the gradient pass keeps, where the representation keeps any."""
+    """From the predictions that the gradient pass keeps, if the representation keeps any."""
     o.clipped_gradient_sum(w, 0.3, keep_predictions=True)
     return line_search(o, w)
 
@@ -225,7 +225,7 @@ def test_records_that_are_not_in_memory_take_no_counts(made, name):
 
 
 BATCHES = {"batch_size": 64, "steps": 12}
-# Settings that make a fit quick: what it computes with does not depend on them.
+# Settings that make fits quick; they do not affect which kernels run.
 FITS = {
     "noisy_gd": {"steps": 8},
     "preconditioned_gd": {"steps": 8},
@@ -242,13 +242,13 @@ FITS = {
     "dp_sgd_output": {},
     "rrpsgd": {"rounds": 20, "batch_size": 64},
 }
-# Refused for partitions, or drawn otherwise: see test_distributed.py.
+# Refused for partitions, or sampled differently: see test_distributed.py.
 BY_RECORD = {"dp_sgd", "dp_lssgd", "dp_sgd_gradient", "dp_sgd_output", "rrpsgd"}
 FROM_PLAIN_SUMS = {"objective_perturbation", "output_perturbation_gd"}  # noise is added to their result
 
 
 def fitted(objective, algorithm):
-    # little noise: weights that differ would show, and intervals are not refused
+    # little noise, so that different weights would be noticed, and intervals are not refused
     epsilon = 100.0 if algorithm in FROM_PLAIN_SUMS or algorithm == "noisy_newton" else 1.0
     return getattr(algorithms, algorithm)(objective, epsilon, 1e-6, random_state=5, **FITS[algorithm])
 

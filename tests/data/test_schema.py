@@ -1,4 +1,4 @@
-"""Schemas: records become rows by themselves, in known bounds, alike from every library's data frames."""
+"""Schemas encode records one by one, within known bounds, and alike from data frames of all libraries."""
 
 import math
 import pickle
@@ -55,7 +55,7 @@ def schemas(draw):
 
 
 def cells_for(draw, column, n):
-    """Values that the column takes, now and then missing, unknown or out of bounds."""
+    """Values for the column, occasionally missing, unknown or out of bounds."""
     if isinstance(column, Numeric):
         values = st.one_of(ANY_FLOAT, st.floats(float(column.low), float(column.high)))
     else:
@@ -86,7 +86,7 @@ def arrays(table):
 
 
 def expected_row(schema, record):
-    """Plain Python on one record: what the description says, entry by entry."""
+    """The encoding of one record in plain Python, entry by entry."""
     row = []
     for column, cell in zip(schema.columns, record, strict=True):
         if isinstance(column, Categorical):
@@ -303,7 +303,7 @@ def test_cells_of_another_kind_than_the_categories_are_an_error(kind, categories
         if fits:
             assert schema.encode(table).codes[:, 0].tolist() == [0, 1, 0, 2], library
         else:
-            with pytest.raises(DataError, match=r"'k' holds .* and its categories .* must be of one kind"):
+            with pytest.raises(DataError, match=r"'k' holds .* but its categories .* are of type"):
                 schema.encode(table)
 
 
@@ -351,7 +351,7 @@ class TestTableErrors:
             ),
             (Categorical("a", ["x", "y"], unknown="x"), ["z", None], "missing value at row 1"),
             (Categorical("a", ["x", "y"], missing="x"), [None, "z"], "holds 'z' at row 1"),
-            (Categorical("a", ["1", "2"]), [1, 2], r"'a' holds .*nt64 and its categories .* of type str"),
+            (Categorical("a", ["1", "2"]), [1, 2], r"'a' holds .*nt64, but its categories .* of type str"),
             (Categorical("a", [1, 2]), [1, 3], "'a' holds 3 at row 1"),
         ],
     )
@@ -396,7 +396,7 @@ class TestTableErrors:
         with pytest.raises(DataError, match="column 'b' has 1 cells, column 'a' has 2"):
             Schema([Numeric("a", 0, 1), Numeric("b", 0, 1)]).encode({"a": [0, 1], "b": [0]})
 
-    def test_no_table(self):
+    def test_not_a_table(self):
         schema = Schema([Numeric("a", 0, 1)])
         with pytest.raises(TypeError, match=r"expected a data frame .*, got list$"):
             schema.encode([[1.0]])
@@ -412,7 +412,7 @@ class TestDescriptions:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("", 0, 1), "name of a column must be a text"),
+            (("", 0, 1), "name of a column must be a nonempty string"),
             (("a", 1, 1), "low < high"),
             (("a", 2, 1), "low < high"),
             (("a", -1.7e308, 1.7e308), "a finite distance apart"),
@@ -526,11 +526,11 @@ class TestText:
             ("low = 0", "low = 0\nrepeat = 0", "repeat must be an integer from 1"),
             ('type = "numeric"\nlow = 0\nhigh = 1', "", "type must be 'numeric' or 'categorical', got None"),
             ('type = "numeric"', 'type = "text"', "got 'text'"),
-            ('name = "a"', "name = 3", "name of a column must be a text"),
+            ('name = "a"', "name = 3", "name of a column must be a nonempty string"),
             ("[[columns]]", "[columns]", r"an array of tables \[\[columns\]\]"),
             ("[[columns]]", "[[column]]", r"an array of tables \[\[columns\]\]"),
             ("[[columns]]", "what = 1\n[[columns]]", "unknown entries: what"),
-            ("[[columns]]", "name = 1\n[[columns]]", "name must be a text"),
+            ("[[columns]]", "name = 1\n[[columns]]", "name must be a string"),
         ],
     )
     def test_bad_texts(self, old, new, message):
@@ -563,7 +563,7 @@ class TestTemplate:
 
     def test_what_cannot_be_described_is_ignored_and_named(self):
         frame = pd.DataFrame({"id": [f"person {i}" for i in range(201)], "a": 3.0, "none": None})
-        with pytest.warns(PrivacyWarning, match="No description suits 'id', 'none': ignored"):
+        with pytest.warns(PrivacyWarning, match="No description fits 'id', 'none': ignored"):
             schema = Schema.template(frame)
         assert schema.ignored == ("id", "none")
         assert isinstance(schema.encode(frame), TabularMatrix)
@@ -587,12 +587,10 @@ class TestTemplate:
         assert max(values) <= column.high
 
     def test_numbers_at_a_distance_that_is_no_number(self):
-        with pytest.warns(PrivacyWarning, match="No description suits 'a': ignored"):
+        with pytest.warns(PrivacyWarning, match="No description fits 'a': ignored"):
             schema = Schema.template({"a": np.array([-1e308, 1e308]), "b": np.array([1.0, 2.0])})
         assert schema.column_names == ("b",)
-        with pytest.raises(
-            DataError, match=r"suits any of the table's columns \['a', 'c'\]: a schema describes"
-        ):
+        with pytest.raises(DataError, match=r"none of the table's columns \['a', 'c'\] can be described"):
             Schema.template({"a": np.array([-1e308, 1e308]), "c": [None, None]})
 
     def test_a_draft_says_so_in_its_file(self, tmp_path):
@@ -601,9 +599,7 @@ class TestTemplate:
         schema.to_toml(tmp_path / "draft.toml")
         text = (tmp_path / "draft.toml").read_text()
         assert text.startswith("# DRAFT, read from the data: NOT private until it was checked.")
-        assert (
-            Schema.from_toml(tmp_path / "draft.toml").to_text() == text
-        )  # until somebody deletes those lines
+        assert Schema.from_toml(tmp_path / "draft.toml").to_text() == text  # until those lines are deleted
         checked = Schema.from_text("".join(line for line in text.splitlines(True) if line[0] != "#"))
         assert checked == schema
         assert checked.digest == schema.digest

@@ -1,4 +1,4 @@
-"""Sparse matrices of scipy as data: the same private sums and trainings as from the dense matrix."""
+"""Sparse matrices of scipy as data: the same private sums and fits as from the dense matrix."""
 
 import warnings
 
@@ -45,6 +45,10 @@ def gradient_sum(X, y, **options):
     return release_without_privacy(made.clipped_gradient_sum(w, 0.5))
 
 
+def assert_same_sums(X, dense, y, **options):
+    np.testing.assert_array_equal(gradient_sum(X, y, **options), gradient_sum(dense, y, **options))
+
+
 @pytest.fixture
 def no_warning():
     with warnings.catch_warnings():
@@ -61,7 +65,7 @@ def test_read_in_place(kind, dtype, index, no_warning):
     given.data, given.indices, given.indptr = matrix.data, matrix.indices, matrix.indptr
     for array in (given.data, given.indices, given.indptr):
         array.flags.writeable = False
-    np.testing.assert_array_equal(gradient_sum(given, y), gradient_sum(matrix.toarray(), y))
+    assert_same_sums(given, matrix.toarray(), y)
     assert as_csr(given) is given
 
 
@@ -72,10 +76,9 @@ def test_other_formats_are_copied_once(format):
         warnings.simplefilter("ignore", sp.SparseEfficiencyWarning)
         given = matrix.asformat(format)
     with pytest.warns(CopyWarning, match=format) as caught:
-        got = gradient_sum(given, y)
+        assert_same_sums(given, matrix.toarray(), y)
     copies = [each for each in caught if each.category is CopyWarning]
     assert [each.filename for each in copies] == [__file__]
-    np.testing.assert_array_equal(got, gradient_sum(matrix.toarray(), y))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -85,8 +88,7 @@ def test_unsorted_and_repeated_entries_are_copied_and_left_alone(dtype, duplicat
     given = scrambled(matrix, duplicates=duplicates)
     before = [array.copy() for array in (given.data, given.indices, given.indptr)]
     with pytest.warns(CopyWarning, match="unsorted or repeated"):
-        got = gradient_sum(given, y)
-    np.testing.assert_array_equal(got, gradient_sum(matrix.toarray(), y))
+        assert_same_sums(given, matrix.toarray(), y)
     for array, kept in zip((given.data, given.indices, given.indptr), before, strict=True):
         np.testing.assert_array_equal(array, kept)
 
@@ -96,7 +98,7 @@ def test_wrong_flags_of_scipy_are_not_believed():
     given = scrambled(matrix)
     given.has_sorted_indices = given.has_canonical_format = True
     with pytest.warns(CopyWarning):
-        np.testing.assert_array_equal(gradient_sum(given, y), gradient_sum(matrix.toarray(), y))
+        assert_same_sums(given, matrix.toarray(), y)
 
 
 def test_repeated_entries_add_up_in_the_order_of_toarray():
@@ -106,10 +108,8 @@ def test_repeated_entries_add_up_in_the_order_of_toarray():
     given.data = (rng.normal(size=1200) * 10.0 ** rng.integers(-4, 4, 1200)).astype(np.float32)
     given.indices = np.tile(columns, 20).astype(np.int32)
     given.indptr = np.arange(0, 1201, 60).astype(np.int32)
-    y = np.ones(20)
     with pytest.warns(CopyWarning):
-        got = gradient_sum(given, y, row_norm=1e5)
-    np.testing.assert_array_equal(got, gradient_sum(given.toarray(), y, row_norm=1e5))
+        assert_same_sums(given, given.toarray(), np.ones(20), row_norm=1e5)
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int8, np.bool_, np.longdouble])
@@ -117,8 +117,7 @@ def test_other_numbers_become_doubles(dtype):
     matrix, y = problem()
     given = sp.csr_array((np.sign(matrix.data).astype(dtype), matrix.indices, matrix.indptr), matrix.shape)
     with pytest.warns(CopyWarning, match="dtype"):
-        got = gradient_sum(given, y)
-    np.testing.assert_array_equal(got, gradient_sum(given.toarray().astype(float), y))
+        assert_same_sums(given, given.toarray().astype(float), y)
 
 
 def put(array, place, value):
@@ -128,7 +127,7 @@ def put(array, place, value):
     return array
 
 
-# One of the three arrays, and what becomes of it.
+# One of the three arrays, and how it is corrupted.
 FAULTS = {
     "negative index": ("indices", lambda a: put(a, 7, -1)),
     "index out of range": ("indices", lambda a: put(a, 7, N_ROWS)),
@@ -174,8 +173,7 @@ def test_non_finite_entries(value):
     matrix.data[at] = value
     with pytest.raises(DataError, match=f"row {row}, column {matrix.indices[at]} "):
         objective(matrix, y)
-    got = gradient_sum(matrix, y, non_finite="zero")
-    np.testing.assert_array_equal(got, gradient_sum(matrix.toarray(), y, non_finite="zero"))
+    assert_same_sums(matrix, matrix.toarray(), y, non_finite="zero")
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
@@ -242,7 +240,7 @@ WIDE = 1_000_000
 
 
 def wide_problem(n_rows=3000, used=None, dtype=np.float64):
-    """Twenty entries a row among the first `used` columns of a million."""
+    """Twenty entries per row among the first `used` of a million columns."""
     rng = np.random.default_rng(1)
     columns = np.sort(rng.integers(0, used or WIDE, (n_rows, 20)), axis=1)
     values, starts = np.full(n_rows * 20, 0.2, dtype), np.arange(0, n_rows * 20 + 1, 20)
@@ -252,14 +250,14 @@ def wide_problem(n_rows=3000, used=None, dtype=np.float64):
 
 
 def test_columns_that_no_record_touches_get_the_same_noise():
-    """Sparsity must not leak: the weights of unused columns are noise of the law of all others."""
+    """Sparsity must not leak: the weights of unused columns are noise distributed like the others."""
     used = 1000
     matrix, y = wide_problem(used=used)
     coef = noisy_gd(objective(matrix, y, row_norm=1.0), 1.0, 1e-5, steps=2, random_state=1).coef
     touched, untouched = coef[:used], coef[used:WIDE]
     assert np.count_nonzero(untouched) > 0.99 * untouched.size
     spread = np.std(untouched)
-    # The noise swamps 3000 records. The spread of m numbers is off by one in sqrt(2 m): six times that.
+    # Noise dominates 3000 records. The relative error of the spread of m numbers is 1 / sqrt(2 m): six times.
     assert abs(np.std(touched) / spread - 1.0) < 6 / np.sqrt(2 * used)
     assert abs(np.mean(untouched)) < 6 * spread / np.sqrt(untouched.size)
     halves = np.std(untouched[::2]), np.std(untouched[1::2])

@@ -1,4 +1,4 @@
-"""The tabular matrix: what it stands for, what it refuses, and how rows are taken from it."""
+"""The tabular matrix: the dense matrix it represents, what it refuses, and row indexing."""
 
 import pickle
 

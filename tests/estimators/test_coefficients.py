@@ -1,4 +1,4 @@
-"""Weights as a data frame."""
+"""Tables of weights as data frames."""
 
 import sys
 

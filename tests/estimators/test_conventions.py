@@ -1,4 +1,4 @@
-"""scikit-learn's conventions, documented parameters, and arguments that are refused at no cost."""
+"""scikit-learn's conventions, documentation of all parameters, and bad arguments that charge nothing."""
 
 import inspect
 import math
@@ -12,7 +12,7 @@ from algorithms.problems import separable
 from dperm import HuberRegressor, LinearSVC, LogisticRegression, QuantileRegressor
 from dperm.losses import Hinge, Huber, Welsch
 
-# Each with what it must know of the targets.
+# Each with the arguments that it needs about the targets.
 ESTIMATORS = {
     HuberRegressor: {"target_bound": 1.0},
     LinearSVC: {"classes": [-1, 1]},
@@ -24,9 +24,9 @@ _EQUIVALENCE = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("
 
 
 def expected_failures(estimator):
-    """Checks of scikit-learn that cannot hold, and why.
+    """Checks of scikit-learn that must fail, and why.
 
-    Without noise and a ridge term there is no scale that the divisor could change.
+    Without noise and a ridge term, the divisor of the sums does not matter.
     """
     exact_regression = estimator.solver == "nonprivate" and isinstance(estimator, RegressorMixin)
     return {
@@ -55,7 +55,7 @@ def expected_failures(estimator):
 )
 def test_sklearn_conventions(estimator, check):
     if check.func.__name__ == "check_class_weight_classifiers":
-        estimator.set_params(epsilon=1e4)  # its 100 records are lost in noise else
+        estimator.set_params(epsilon=1e4)  # or the noise hides its 100 records
     check(estimator)
 
 
@@ -144,7 +144,7 @@ def test_flags_of_numpy_are_flags(Estimator):
 
 
 class Tilted(LogisticRegression):
-    """An estimator of a user, with fewer parameters and one of its own."""
+    """A user's subclass, with fewer parameters and an additional one."""
 
     def __init__(self, epsilon=1.0, *, tilt=0.5, classes=None, random_state=None):
         super().__init__(epsilon, l2=0.1, classes=classes, random_state=random_state)

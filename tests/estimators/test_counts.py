@@ -1,4 +1,4 @@
-"""Estimators fitted to distinct records and how often each occurs."""
+"""Estimators fitted to distinct records with multiplicities."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ ESTIMATORS = {**CLASSIFIERS, **REGRESSORS}
 
 
 def records(name):
-    """Few different records, many times each."""
+    """Few distinct records, each many times."""
     rng = np.random.default_rng(1)
     X = rng.integers(-2, 3, (N, D)) / 4.0
     score = X @ rng.normal(size=D)
@@ -52,7 +52,7 @@ def test_merged_records_give_the_same_model(name, solver):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_counts_in_the_order_of_records_give_the_same_samples(name):
-    """Rows of several neighbours each: every algorithm sees the records that repeating the rows gives."""
+    """Every algorithm sees the records that repeating the rows gives."""
     X, y = records(name)
     X, y = X[:500], y[:500]
     counts = np.random.default_rng(2).integers(0, 9, 500)

@@ -1,4 +1,4 @@
-"""Estimators on Dask collections: the model of one machine, predictions without computing anything."""
+"""Estimators on Dask collections: the same model as on one machine, and lazy predictions."""
 
 import dask.array
 import dask.dataframe
@@ -25,7 +25,7 @@ LENGTHS = (700, 1, 1299)
 pytestmark = pytest.mark.usefixtures("cluster")
 
 X, y = random_records(N, D)
-# A pass over partitions takes longest: few of them say as much.
+# Passes over partitions are slow: a few steps test as much.
 SETTINGS = {"row_norm": 1.5, "random_state": 3, "solver_options": {"steps": 15}}
 MODELS = {
     "logistic": (
@@ -90,7 +90,7 @@ def test_data_frames():
 
 
 def test_scores_of_frames_are_those_of_one_machine():
-    """With partitions that are empty, and of targets that do not vary."""
+    """Also with empty partitions, and with constant targets."""
     frame = pd.DataFrame(X, columns=list("abcde")).assign(target=X.sum(axis=1), flat=1.0)
     kept = frame[frame.a > 0]
     lazy = dask.dataframe.from_pandas(frame.sort_values("a", ignore_index=True), npartitions=6)

@@ -1,4 +1,4 @@
-"""Support vector classification: conventions, the optimum, losses, and a private fit of real data."""
+"""Support vector classification: optima, losses, and private fits of real data."""
 
 import math
 

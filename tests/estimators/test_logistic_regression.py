@@ -1,7 +1,6 @@
-"""The estimator: scikit-learn's conventions, the boundary, the ledger, and what it publishes."""
+"""Logistic regression: labels, optima, the ledger, and options."""
 
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -14,7 +13,8 @@ from sklearn.preprocessing import FunctionTransformer
 from algorithms.problems import separable
 from dperm import LogisticRegression
 from dperm.accounting import Ledger
-from dperm.errors import BudgetExceededError, DataError, PrivacyWarning, SeededNoiseWarning
+from dperm.errors import BudgetExceededError, DataError, PrivacyWarning
+from estimators.conftest import no_warnings
 
 X, signs = separable(2000, 5)
 y = np.where(signs > 0, "yes", "no")
@@ -24,14 +24,15 @@ def private(**kwargs):
     return LogisticRegression(**{"epsilon": 1.0, "classes": ["no", "yes"], "row_norm": 1.5, **kwargs})
 
 
-def test_labels_read_from_the_data_are_announced():
+@pytest.mark.parametrize(
+    "labels", [y, np.array(["a", "b", "c"])[np.arange(len(X)) % 3]], ids=["two", "three"]
+)
+def test_labels_read_from_the_data_are_announced(labels):
     with pytest.warns(PrivacyWarning, match="labels were read from the data"):
-        LogisticRegression().fit(X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", SeededNoiseWarning)
-        private().fit(X, y)
-        LogisticRegression(solver="nonprivate").fit(X, y)
+        LogisticRegression().fit(X, labels)
+    with no_warnings():
+        private(classes=np.unique(labels)).fit(X, labels)
+        LogisticRegression(solver="nonprivate").fit(X, labels)
 
 
 def test_classes_decide_the_sign():
@@ -122,9 +123,7 @@ def test_non_finite_records_are_named_before_anything_is_spent(value, uncharged)
 
 def test_non_finite_records_may_count_for_nothing():
     broken, labels = np.vstack([X, np.full((1, 5), math.nan)]), np.append(y, "yes")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nothing is said
-        warnings.simplefilter("ignore", SeededNoiseWarning)
+    with no_warnings():
         model = private(non_finite="zero", random_state=0, solver_options={"steps": 50}).fit(broken, labels)
     assert np.all(np.isfinite(model.coef_))
     assert model.privacy_.to_dict()["non_finite"] == "zero"
@@ -142,8 +141,6 @@ def test_verbose_prints_progress(capsys):
 
 
 def test_float32_is_read_in_place():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", SeededNoiseWarning)
+    with no_warnings():
         model = private(random_state=0).fit(X.astype(np.float32), y)
     assert model.score(X, y) > 0.9

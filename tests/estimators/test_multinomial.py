@@ -1,7 +1,5 @@
 """LogisticRegression with more than two classes."""
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
@@ -9,7 +7,7 @@ from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 from sklearn.model_selection import train_test_split
 
 from dperm import LogisticRegression
-from dperm.errors import DataError, PrivacyWarning, SeededNoiseWarning
+from dperm.errors import DataError
 from reference.real_data import load_or_skip
 
 X, codes = load_wine(return_X_y=True)
@@ -53,16 +51,6 @@ def test_private_wine_beats_the_trivial_classifier(fit_intercept):
     assert np.mean(scores) > 0.75  # the largest class has 40 %
     assert model.privacy_.private
     assert model.privacy_.to_dict()["public"]["n_classes"] == 3
-
-
-def test_labels_read_from_the_data_are_announced():
-    with pytest.warns(PrivacyWarning, match="labels were read from the data"):
-        LogisticRegression().fit(X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", SeededNoiseWarning)
-        private().fit(X, y)
-        LogisticRegression(solver="nonprivate").fit(X, y)
 
 
 def test_public_classes_keep_their_order_and_may_be_absent():

@@ -1,4 +1,4 @@
-"""ONNX graphs predict what the models predict, as another runtime computes them."""
+"""ONNX graphs give the predictions of the models in another runtime."""
 
 import json
 

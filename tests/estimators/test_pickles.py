@@ -1,4 +1,4 @@
-"""A fitted model is stored without its ledger; one that others are to fit needs a ledger that goes along."""
+"""A fitted model is stored without its ledger; an unfitted one needs a ledger that can be sent to workers."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""What a model says of a record depends on that record alone: not on where it stands among how many."""
+"""The prediction for a record depends on that record alone, not on its position or the number of records."""
 
 import math
 import tracemalloc

@@ -1,7 +1,6 @@
 """Huber and quantile regression: conventions, optima, bounds on the targets, private fits of real data."""
 
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from sklearn.linear_model import QuantileRegressor as SklearnQuantileRegressor
 from sklearn.linear_model import Ridge
 
 from dperm import HuberRegressor, Objective, QuantileRegressor
-from dperm.errors import DataError, SeededNoiseWarning
+from dperm.errors import DataError
 from dperm.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -21,6 +20,7 @@ from dperm.losses import (
     Tukey,
     Welsch,
 )
+from estimators.conftest import no_warnings
 from reference.real_data import load_or_skip
 
 both = pytest.mark.parametrize("Regressor", [HuberRegressor, QuantileRegressor])
@@ -174,9 +174,7 @@ def test_records_that_are_not_finite(Regressor, uncharged):
     settings = {"target_bound": 1.0, "random_state": 0, "n_threads": 1}
     with pytest.raises((DataError, ValueError), match="NaN"):
         Regressor(ledger=uncharged, **settings).fit(X, spoilt)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # nothing is said
-        warnings.simplefilter("ignore", SeededNoiseWarning)
+    with no_warnings():
         model = Regressor(non_finite="zero", **settings).fit(X, spoilt)
     assert np.isfinite(model.coef_).all()
 

@@ -1,4 +1,4 @@
-"""Saved models predict the same, bit for bit; files that are no models are refused in one sentence."""
+"""Saved models give bit-identical predictions; invalid files are refused in one sentence."""
 
 import copy
 import json
@@ -209,7 +209,7 @@ def test_the_checker_knows_every_keyword_of_the_schema():
         rules += [rule["items"]] if "items" in rule else []
 
 
-# -- files from somebody else --------------------------------------------------------------------------
+# -- untrusted files -----------------------------------------------------------------------------------
 
 WRONG = [
     None,
@@ -268,7 +268,7 @@ def changed(entries, path, change):
 
 
 def hostile_files(saved):
-    """Bytes that are not what a model was saved as."""
+    """Contents that differ from those of saved models."""
     text = saved[0].decode()
     own = {
         "half": text[: len(text) // 2].encode(),
@@ -317,7 +317,7 @@ def test_files_of_somebody_else(tmp_path):
             assert str(error).startswith(f"{path} is not a model that dperm can read: ")
             assert len(str(error)) < 500
             assert str(error).count("\n") == 0
-        else:  # another model, or another statement: a file may say anything that makes sense
+        else:  # a different but valid model or statement
             assert isinstance(content, dict)
             str(model.privacy_), repr(model), model.privacy_._repr_html_()
             assert np.isfinite(model.coef_).all()

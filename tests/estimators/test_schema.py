@@ -1,4 +1,4 @@
-"""Estimators with a schema: data frames in, encoded alike in training and prediction."""
+"""Estimators with a schema: data frames are encoded the same in training and prediction."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""scikit-learn's searches pay for every fit and score without noise: a warning says so before the first."""
+"""scikit-learn's searches charge every fit and score without noise: one warning says so beforehand."""
 
 import warnings
 

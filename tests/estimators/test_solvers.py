@@ -1,4 +1,4 @@
-"""The registry of solvers, the default, and refusals that cost nothing."""
+"""The registry of solvers, the default, and refusals that charge nothing."""
 
 import math
 

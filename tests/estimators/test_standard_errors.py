@@ -1,4 +1,4 @@
-"""Intervals and tables of the estimators: the solver's, in the order and under the names of their weights."""
+"""Intervals and tables of the estimators: the solver's, in the order and with the names of the weights."""
 
 import numpy as np
 import pytest
@@ -36,11 +36,14 @@ def frame():
     return table, np.where(rng.random(N) < expit(score), "yes", "no")
 
 
+def logistic(**settings):
+    own = {"schema": SCHEMA, "classes": ["no", "yes"], "random_state": 0}
+    return LogisticRegression(2.0, solver="noisy_newton", **own, **settings)
+
+
 def test_levels_are_differences_to_the_first_of_their_factor(frame):
     X, y = frame
-    model = LogisticRegression(
-        2.0, solver="noisy_newton", schema=SCHEMA, classes=["no", "yes"], random_state=0
-    ).fit(X, y)
+    model = logistic().fit(X, y)
     intervals, names = model.conf_int(), [*SCHEMA.feature_names, "(intercept)"]
     assert intervals.shape == (len(names), 2)
     refused = {name for name, (low, _) in zip(names, intervals, strict=True) if np.isnan(low)}
@@ -83,8 +86,7 @@ def test_a_regressor_is_the_solver(frame):
 
 def test_without_an_intercept_there_is_none(frame):
     X, y = frame
-    own = {"schema": SCHEMA, "classes": ["no", "yes"], "random_state": 0}
-    model = LogisticRegression(2.0, solver="noisy_newton", fit_intercept=False, **own).fit(X, y)
+    model = logistic(fit_intercept=False).fit(X, y)
     assert model.conf_int().shape == (len(SCHEMA.feature_names), 2)
     assert np.isnan(model.conf_int()[:, 0]).sum() == 1  # the levels of the first factor are all there
     assert "(intercept)" not in model.summary()
@@ -92,10 +94,8 @@ def test_without_an_intercept_there_is_none(frame):
 
 def test_other_solvers_have_no_intervals(frame):
     X, y = frame
-    model = LogisticRegression(
-        2.0, solver="noisy_newton", schema=SCHEMA, classes=["no", "yes"], random_state=0
-    )
-    model.fit(X, y).set_params(solver="noisy_gd").fit(X, y)
+    model = logistic().fit(X, y)
+    model.set_params(solver="noisy_gd").fit(X, y)
     for ask in (model.conf_int, model.summary):
         with pytest.raises(AttributeError, match="solver='noisy_newton'"):
             ask()
@@ -104,14 +104,7 @@ def test_other_solvers_have_no_intervals(frame):
 
 def test_given_levels_are_left_out_in_their_place(frame):
     X, y = frame
-    model = LogisticRegression(
-        2.0,
-        solver="noisy_newton",
-        schema=SCHEMA,
-        classes=["no", "yes"],
-        random_state=0,
-        solver_options={"omit": [2, 8], "effects": True},
-    ).fit(X, y)
+    model = logistic(solver_options={"omit": [2, 8], "effects": True}).fit(X, y)
     assert model.privacy_.public["omit"] == [2, 8]
     np.testing.assert_array_equal(np.flatnonzero(model.coef_[0] == 0.0), [2, 8])
     assert "average marginal effect" in model.summary()

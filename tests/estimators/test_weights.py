@@ -1,4 +1,4 @@
-"""Weights of records and classes as a user of the estimators gives them."""
+"""Sample weights and class weights of the estimators."""
 
 import math
 
@@ -11,7 +11,7 @@ from dperm.accounting import Ledger
 
 
 def rare(n=20_000, share=0.03):
-    """Records of which few are of the class "rare", overlapping with the others."""
+    """Records of two overlapping classes, few of them "rare"."""
     rng = np.random.default_rng(0)
     y = np.where(rng.random(n) < share, "rare", "usual")
     return rng.normal(size=(n, 3)) / 3 + 0.4 * (y == "rare")[:, None], y

@@ -1,4 +1,4 @@
-"""Secret batches: the laws of each scheme, and no way to read them."""
+"""Secret batches: the distribution of each scheme, and no way to read them."""
 
 import copy
 import pickle
@@ -57,7 +57,7 @@ def test_shuffled_batches_hold_a_record_once_an_epoch():
 
 @pytest.mark.parametrize("sampling", ["poisson", "without_replacement", "permutation"])
 def test_neighbours_get_the_same_batch(sampling):
-    """Also from the same seed, whatever their number: the stream moves by the public one."""
+    """Even from the same seed and for different numbers of records: the public one advances the stream."""
     full, less = batches(sampling, 20, 60), batches(sampling, 20, 60)
     for _ in range(30):
         one, other = next(full), next(less)
@@ -121,7 +121,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("rows", ROWS)
-def test_nothing_of_a_sum_tells_the_size_of_its_sample(rows):
+def test_a_sum_does_not_reveal_the_size_of_its_sample(rows):
     X, settings = ROWS[rows]
     obj = Objective("logistic", X, np.ones(50), row_norm=2.0, **settings)
     none, every = (

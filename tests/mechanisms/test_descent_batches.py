@@ -1,4 +1,4 @@
-"""Batches of the compiled descent and its floating-point noise: their laws, and that blocks do not matter."""
+"""Batches and floating-point noise of the compiled descent: distributions, and no dependence on blocks."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_uniform_batches_are_sets_of_their_size(n, size):
 
 @pytest.mark.parametrize(("kind", "draw"), [("uniform", UniformBatches), ("poisson", PoissonBatches)])
 def test_every_record_comes_as_often(kind, draw):
-    """Chi-square over 40 records; a true law fails with probability 1e-4."""
+    """Chi-square over 40 records; a correct sampler fails with probability 1e-4."""
     n, steps, size = 40, 20_000, 4
     order, ends = draw(random_bits(1), n, size if kind == "uniform" else size / n).take(steps)
     counts = np.bincount(order, minlength=n)
@@ -45,7 +45,7 @@ def test_every_record_comes_as_often(kind, draw):
 
 
 def test_poisson_batches_are_independent_samples():
-    """Two records are both in with the square of the rate."""
+    """Two records are both sampled with the square of the rate."""
     rate = 0.3
     batches = split(PoissonBatches(random_bits(2), 5, rate).take(40_000))
     both = np.mean([{0, 4} <= set(batch.tolist()) for batch in batches])

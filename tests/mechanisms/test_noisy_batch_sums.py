@@ -1,4 +1,4 @@
-"""Noisy sums over one secret batch after the other: those of separate releases, and whatever goes wrong."""
+"""Noisy sums over successive secret batches: equal to separate releases; and failures."""
 
 import copy
 import math
@@ -79,7 +79,7 @@ def pass_on(releaser, method, private, *args, **kwargs):
 @pytest.mark.parametrize(
     ("kind", "scaled"), [*((kind, False) for kind in KINDS), ("table", True), ("float32", True)]
 )
-def test_they_are_those_of_separate_releases(kind, scaled, sampling, n_public, threads, tmp_path):
+def test_sums_equal_those_of_separate_releases(kind, scaled, sampling, n_public, threads, tmp_path):
     obj = objective(kind, threads, n_public, tmp_path)
     factors = 2.0 ** np.random.default_rng(0).integers(-3, 5, obj.dimension)
     through = {"linear_map": DiagonalMap.rounding(factors, 1e6)} if scaled else {}
@@ -94,7 +94,7 @@ def test_they_are_those_of_separate_releases(kind, scaled, sampling, n_public, t
 
 
 def test_small_rates_are_drawn_in_blocks_and_small_rooms_grow(monkeypatch):
-    """Rates below 1/32 have another sampler; a batch may need more room than was made for it."""
+    """Rates below 1/32 have another sampler; a batch may exceed the initial capacity."""
     obj = objective()
     plan = batches_module.poisson_draw
 
@@ -114,7 +114,7 @@ def test_small_rates_are_drawn_in_blocks_and_small_rooms_grow(monkeypatch):
             np.testing.assert_array_equal(at_some_weights(sums_of(obj, door(), size=size), obj.shape), apart)
 
 
-def test_everybody_and_nobody():
+def test_rates_of_one_and_almost_zero():
     for size in (N, 1e-12):
         with watch_releases(pass_on):
             apart = at_some_weights(sums_of(objective(), door(), size=size), (D,))
@@ -152,7 +152,7 @@ def test_all_steps_are_charged_before_anything_is_drawn():
 
 
 def test_no_noise_is_drawn_and_no_batch_after_the_last():
-    """What a run leaves in the streams is what separate releases leave."""
+    """A run leaves its streams in the same state as separate releases do."""
     noise, sample = random_bits(1), random_bits(2)
     releaser = door(multiplier=0.0)
     releaser._bits = noise
@@ -168,7 +168,7 @@ def test_no_noise_is_drawn_and_no_batch_after_the_last():
 
 
 class Broken:
-    """A source that fails, or keeps giving the same bytes."""
+    """A source that fails or always returns the same bytes."""
 
     def __init__(self, error):
         self.error = error
@@ -191,7 +191,7 @@ def test_a_broken_source_ends_the_run_with_its_error(error, which, threads):
         bits = broken
     batches = SecretBatches("poisson", bits, 700, N)
     noisy_sum = releaser.noisy_batch_sums(objective(threads=threads), batches, 2.0, clip=0.5, steps=STEPS)
-    if error is None and which == "sample":  # a sample of these bits there is
+    if error is None and which == "sample":  # constant bits give a sample
         noisy_sum(np.zeros(D))
         return
     with pytest.raises(RuntimeError if error is None else type(error)):
@@ -202,7 +202,7 @@ def test_a_broken_source_ends_the_run_with_its_error(error, which, threads):
 
 
 def test_a_pass_does_not_wait_for_a_stream_that_another_thread_holds():
-    """It makes its sum, then waits for the noise; a second caller is told at once."""
+    """It makes its sum, then waits for the noise; a second caller gets an error at once."""
     expected = at_some_weights(sums_of(objective(), door()), (D,), 1)
     releaser, answers = door(), queue.Queue()
     noisy_sum = sums_of(objective(threads=2), releaser)
@@ -281,7 +281,7 @@ def test_draws_and_sums_are_not_copied_and_do_not_print():
 @pytest.mark.parametrize("kind", ["float32", "softmax", "sparse"])
 @pytest.mark.parametrize("sampling", ["poisson", "permutation"])
 @pytest.mark.parametrize("algorithm", [dp_sgd, dp_lssgd])
-def test_fits_are_those_of_separate_releases(algorithm, sampling, kind, monkeypatch):
+def test_fits_equal_those_with_separate_releases(algorithm, sampling, kind, monkeypatch):
     settings = {"batch_size": 700, "steps": 12, "clip": 0.5, "step_size": 0.5, "sampling": sampling}
 
     def run(threads):

@@ -81,7 +81,7 @@ def test_marginal_in_three_dimensions_on_a_coarse_grid(scale):
 
 
 @pytest.mark.parametrize(("first_digits", "n_draws"), [(1, 8000), (2, 8000), (5, 8000), (32, 2000)])
-def test_the_first_digits_do_not_change_the_law(first_digits, n_draws):
+def test_the_first_digits_do_not_change_the_distribution(first_digits, n_draws):
     """Draws of 32 digits are slow, and the twin below checks them bit by bit."""
     numerator, shift = 3 << 40, 1
     draws = samplers.norm_laplace(random_bits(8), numerator, shift, n_draws, 2, first_digits)
@@ -286,7 +286,7 @@ def test_bad_options(options, message):
         norm_laplace(1.0, 3, **options)
 
 
-# --- the square error that the choice between Gaussian and norm-Laplace rests on ---
+# --- the mean squared error on which the choice between Gaussian and norm-Laplace noise is based ---
 
 
 def test_mean_square_of_the_noise():

@@ -1,4 +1,4 @@
-"""Counts of values that nobody listed, at the door: what they cost, and what comes out."""
+"""Release of counts of unlisted values: the charge and the result."""
 
 import copy
 import math
@@ -76,7 +76,7 @@ def test_noise_goes_to_bins_and_then_to_sorted_values():
 
 
 class TestCharge:
-    def test_it_comes_before_the_draw(self):
+    def test_the_charge_comes_before_the_draw(self):
         release = door()
 
         def draw(*_):
@@ -95,7 +95,7 @@ class TestCharge:
         with replace_noise(gaussian=pytest.fail), pytest.raises(BudgetExceededError):
             release_open_counts(door(budget), counts(), multiplier, slack)
 
-    def test_values_take_slack(self):
+    def test_values_require_slack(self):
         with pytest.raises(ValueError, match="slack"):
             release_open_counts(door(), counts(), 10.0, 0.0)
 

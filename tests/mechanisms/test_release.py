@@ -1,4 +1,4 @@
-"""The door from private sums to numbers: charge first, then draw; nothing else opens a sum."""
+"""Release of private sums: the charge comes before the draw; nothing else opens a sum."""
 
 import math
 

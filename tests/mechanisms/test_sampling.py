@@ -181,7 +181,7 @@ def test_a_sample_of_many_records():
     "threshold",
     [1 << 59, (1 << 59) - 1, (1 << 58) + 1, 3**36, 1 << 56, 10**16, 1 << 53, 1 << 34, 1 << 30, 2, 1],
 )
-def test_law_of_a_block_is_binomial_to_every_digit(threshold):
+def test_block_counts_are_binomial_to_every_digit(threshold):
     digits, log2_block = block_counts(threshold)
     block = 1 << log2_block
     assert threshold * block <= 4 << 64
@@ -214,7 +214,7 @@ def test_sparse_sample_equals_twin(source, threshold, blocks):
 
 
 @pytest.mark.parametrize("q", [1 / 32, 1 / 50])
-def test_all_sets_of_a_few_rows_have_the_law_of_independent_draws(q):
+def test_sets_of_a_few_rows_are_distributed_as_independent_draws(q):
     n, samples, bits = 3, 60_000, random_bits(10)
     sets = [sum(1 << row for row in poisson_sample(bits, q, n).tolist()) for _ in range(samples)]
     sizes = np.array([p.bit_count() for p in range(1 << n)])
@@ -223,7 +223,7 @@ def test_all_sets_of_a_few_rows_have_the_law_of_independent_draws(q):
 
 @pytest.mark.parametrize(("q", "n"), [(1 / 40, 8_000_000), (1e-3, 200_000_000), (3e-6, 60_000_000_000)])
 def test_gaps_between_rows_are_geometric_and_independent(q, n):
-    """Which is the case for independent rows and for no others."""
+    """Which characterises independent rows."""
     rows = poisson_sample(11, q, n)
     gaps = np.diff(rows, prepend=-1)
     edges = np.ceil(np.log1p(-np.arange(1, 12) / 12) / math.log1p(-q))  # about the twelfths
@@ -236,9 +236,8 @@ def test_gaps_between_rows_are_geometric_and_independent(q, n):
 
 @pytest.mark.parametrize("ties", [1, 2, 5])
 @pytest.mark.parametrize("j", [0, 1, 3, 14, 15, 16, 17])
-def test_counts_that_the_first_digits_do_not_tell(j, ties):
-    """u agrees with the probability of at most j rows in as many digits as wanted, and is then above it
-    or below."""
+def test_counts_that_the_first_digits_do_not_determine(j, ties):
+    """u agrees with the probability of at most j rows in some digits; the next one is above or below."""
     threshold = 3**36
     law, log2_block = block_counts(threshold)
     for beyond, count in ((1, j + 1), (-1, j)):
@@ -252,7 +251,7 @@ def test_counts_that_the_first_digits_do_not_tell(j, ties):
 
 
 def test_rows_of_a_block_are_drawn_evenly_and_in_pairs():
-    """Pairs of rows of one block are in with the square of the rate, as pairs of different blocks are."""
+    """Pairs of rows of one block are sampled with the square of the rate, like pairs of different blocks."""
     q, block, blocks = 1 / 32, 128, 200_000
     chosen = poisson_sample(9, q, block * blocks)
     assert block_counts(1 << 59)[1] == 7
@@ -276,7 +275,7 @@ def test_a_source_of_ones_is_noticed():
 
 
 @pytest.mark.parametrize("change", ["short", "few", "no end", "large block", "negative"])
-def test_laws_that_are_none(change):
+def test_invalid_distributions(change):
     law, log2_block = block_counts(1 << 58)
     law = {"short": law[:-1], "few": law[:, -15:], "no end": law[:, :20]}.get(change, law)
     log2_block = 33 if change == "large block" else log2_block
@@ -453,7 +452,7 @@ LONG = {
 
 
 class RepeatingSource:
-    """The same bytes over and over, from a single call that keeps the GIL."""
+    """Returns the same bytes over and over, in a single call that keeps the GIL."""
 
     block = np.random.default_rng(0).bytes(65536)
 
@@ -463,7 +462,7 @@ class RepeatingSource:
 
 
 def share_of_time_without_others(draw):
-    """How much of the time that `draw` took had passed when another thread first ran."""
+    """The share of the running time of `draw` that had passed when another thread first ran."""
     bits, running, done = samplers.RandomBits(RepeatingSource()), threading.Event(), threading.Event()
     ends = []
 
@@ -474,8 +473,8 @@ def share_of_time_without_others(draw):
         ends.append(time.perf_counter())
         done.set()
 
-    # No thread is made to give way, and this source (unlike OpenSSL's) never does: another thread can run
-    # only where the sampler lets go of the GIL.
+    # No thread is forced to switch, and this source (unlike OpenSSL's) never releases the GIL: another thread
+    # can run only when the sampler does.
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     thread = threading.Thread(target=work)
@@ -494,7 +493,7 @@ def share_of_time_without_others(draw):
 
 @pytest.mark.parametrize("draw", LONG.values(), ids=LONG)
 def test_other_threads_run_meanwhile(draw):
-    # Several attempts, as the machine may be busy; a sampler that keeps the GIL leaves the others the end.
+    # Several attempts, as the machine may be busy; with a sampler that keeps the GIL, others run at the end.
     assert any(share_of_time_without_others(draw) < 0.3 for _ in range(10))
 
 

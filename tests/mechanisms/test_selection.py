@@ -113,8 +113,8 @@ def test_distribution_of_the_pure_mechanisms(name, scores, rate):
 
 @pytest.mark.parametrize("name", PURE)
 @pytest.mark.parametrize("rate", [0.2, 1.0])
-def test_laws_of_the_pure_mechanisms_are_private(name, rate):
-    # All changes of range 2, up to a shift of all scores, which no law notices.
+def test_probabilities_of_the_pure_mechanisms_are_private(name, rate):
+    # All changes of range 2, up to a shift of all scores, which does not affect the probabilities.
     rng = np.random.default_rng(0)
     for _ in range(30):
         scores = rng.integers(0, 4, rng.integers(2, 6))
@@ -125,7 +125,7 @@ def test_laws_of_the_pure_mechanisms_are_private(name, rate):
 
 @pytest.mark.parametrize("name", PURE)
 @pytest.mark.parametrize("scores", [[0, 0, 0], [3, 0, 1, 5]])
-def test_a_shift_of_all_scores_changes_no_law(name, scores):
+def test_a_shift_of_all_scores_changes_no_probability(name, scores):
     shifted = np.array(scores) + 7
     assert LAWS[name](shifted.tolist(), 0.5) == pytest.approx(LAWS[name](scores, 0.5))
     draw, again = random_bits(5), random_bits(5)

@@ -78,7 +78,7 @@ def test_bad_arguments(torch, sigma):
 
 
 def private_step(torch, opacus, when):
-    """The change of the weights by one step of Opacus with the same noise, and the epsilon that it counts."""
+    """The change of the weights in one step of Opacus with the same noise, and its epsilon."""
     torch.manual_seed(0)
     X, y = torch.randn(64, 200), torch.randint(0, 50, (64,))
     model = torch.nn.Linear(200, 50)
@@ -112,7 +112,7 @@ def test_with_opacus_the_noise_is_smoothed_and_the_accountant_counts_as_before(t
     for raw, found in zip(plain, smoothed, strict=True):
         np.testing.assert_allclose(found, laplacian_smoothing(raw, 2.0), atol=1e-6)
     assert epsilon == same > 0.0
-    # Nearly all of the change is noise: what is left of it is the closed form's share.
+    # Nearly all of the change is noise, of which smoothing leaves the share given by the closed form.
     assert np.mean(smoothed[0] ** 2) / np.mean(plain[0] ** 2) == pytest.approx(
         smoothing_beta(2.0, plain[0].size), rel=0.15
     )

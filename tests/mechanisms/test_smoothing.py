@@ -1,4 +1,4 @@
-"""Laplacian smoothing against the Fourier transform, the dense system and known vectors."""
+"""Laplacian smoothing compared with the Fourier transform, the dense system and known vectors."""
 
 import numpy as np
 import pytest

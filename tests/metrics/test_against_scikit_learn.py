@@ -1,4 +1,4 @@
-"""Exact evaluations give what scikit-learn gives; metrics of binned scores come close."""
+"""Exact evaluations agree with scikit-learn; metrics of binned scores come close."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Intervals of 95 % hold the truth 93 to 97 times in a hundred, whatever the noise."""
+"""Intervals of 95 % cover the truth 93 to 97 times in a hundred, whatever the noise."""
 
 import math
 from functools import cache
@@ -53,7 +53,7 @@ def two_classes(separation, share):
 
 
 def linear(spread, degrees):
-    """Targets that a wrong model predicts with errors of so many degrees of freedom."""
+    """Targets of a misspecified model, with errors of that many degrees of freedom."""
 
     def draw(rng, n):
         x = rng.normal(size=n)
@@ -80,7 +80,7 @@ DESIGNS = {
 
 @cache
 def truth(design):
-    """Of infinitely many records, nearly; scores in bins so narrow that they do not matter."""
+    """Metrics of practically infinitely many records, with bins of negligible width."""
     model, draw, names, *_ = DESIGNS[design]
     X, y = draw(np.random.default_rng(1), 2_000_000)
     bounds = (
@@ -122,7 +122,7 @@ def test_coverage_in_many_runs(design):
 
 
 def test_the_mean_of_several_classes_is_covered_at_least():
-    """Samples of the classes may depend on each other, so intervals are wider than they would have to be."""
+    """The samples of the classes may be dependent, so the intervals are conservative."""
     rng, hits = np.random.default_rng(3), 0
 
     def draw(n):

@@ -1,4 +1,4 @@
-"""One charge before the noise, statements that say what was done, tables and pictures."""
+"""One charge before the noise, correct statements, tables and plots."""
 
 import json
 import math
@@ -122,11 +122,7 @@ BAD = [
     ({"epsilon": math.nan}, ValueError, "epsilon"),
     ({"delta": 0.0}, ValueError, "delta"),
     ({"delta": 1.0}, ValueError, "delta"),
-    (
-        {"metrics": "accurracy"},
-        ValueError,
-        "metrics of a classifier",
-    ),
+    ({"metrics": "accurracy"}, ValueError, "metrics of a classifier"),
     ({"metrics": []}, ValueError, "metrics of a classifier"),
     ({"metrics": ["mae"]}, ValueError, "metrics of a classifier"),
     ({"bins": 1}, ValueError, "bins"),
@@ -169,7 +165,7 @@ def test_a_ledger_that_is_none():
 
 
 class Sure:
-    """Says 0, whatever it sees."""
+    """Always predicts 0."""
 
     classes_ = np.array([0, 1])
 
@@ -181,7 +177,7 @@ class Sure:
 
 
 def audited(factor):
-    """A lower bound on epsilon, from evaluations with so much of the noise, of one record more or less."""
+    """A lower bound on epsilon from evaluations of neighbours, with the noise scaled by `factor`."""
     rows, labels = np.zeros((2, 1)), np.ones(2, dtype=int)  # each with the largest loss
 
     def observe(counts, seed):
@@ -189,12 +185,10 @@ def audited(factor):
         with scaled_noise(factor):
             found = evaluate(Sure(), rows, labels, 4.0, 1e-5, **settings)
         moved = found["confusion_matrix"].value[1, 0]
-        loss = (
-            found["log_loss"].value * found.n_records
-        )  # its sum over the records, where that is not negative
+        loss = found["log_loss"].value * found.n_records  # the sum, NaN if negative
         return np.array([moved, 0.0 if math.isnan(loss) else loss])
 
-    # More of each where the record is. Whatever the weights, a claim that is true is not contradicted.
+    # Both are larger with the record. For any weights, a true claim is not contradicted.
     settings = {"statistic": lambda seen: seen @ [1.0, 0.2], "trainings": 1000, "claim": 4.0}
     return epsilon_lower_bound(
         observe, ([5, 0], [5, 1]), delta=1e-5, confidence=1 - 1e-6, n_jobs=1, random_state=0, **settings
@@ -314,7 +308,7 @@ def test_pictures():
 
 @pytest.fixture
 def fresh_process():
-    """As if nothing was scored yet."""
+    """Forget that the warning was given."""
     dask_input._warn_once_of_exact_scores.cache_clear()
     yield
     dask_input._warn_once_of_exact_scores.cache_clear()

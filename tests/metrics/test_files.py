@@ -1,4 +1,4 @@
-"""Evaluations in files: what comes back prints and draws alike, and nothing else is read."""
+"""Evaluations in files: a loaded one prints and plots the same, and invalid files are refused."""
 
 import copy
 import json
@@ -46,7 +46,7 @@ def test_what_is_loaded_is_what_was_saved(tmp_path, kind, epsilon):
 
 
 def damaged(content):
-    """Files that are no evaluation, and why."""
+    """Contents that are not an evaluation."""
     whole = json.loads(content)
 
     def changed(*path, to):

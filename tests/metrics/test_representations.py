@@ -1,4 +1,4 @@
-"""The same records in any representation give the same release."""
+"""The same records give the same release in any representation."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Attacks on the joint vector: no record moves it further than its stated sensitivity."""
+"""Attacks on the joint vector: no record changes it by more than the stated sensitivity."""
 
 import itertools
 import math
@@ -23,7 +23,7 @@ ODD = [math.nan, math.inf, -math.inf, 1e300, -1e300]
 
 
 class Classifier:
-    """Scores are the first column; a row of NaN counts as empty."""
+    """Scores are the first column; a row with NaN counts as empty."""
 
     non_finite = "zero"
 
@@ -56,7 +56,7 @@ def joint_sum(model, names, relation):
 
 
 def contribution(joint, x, y):
-    """Of one record, on the scale of the sensitivity."""
+    """Contribution of one record, in units of the sensitivity."""
     total, _ = sum_over(joint, np.array([[x]], dtype=float), np.array([y]))
     return total * joint.grid
 
@@ -91,7 +91,7 @@ def test_worst_records(kind, names, relation):
     targets = [-3.0, 3.0, 0.0, 1.0, -1e300, math.nan, math.inf] if kind == "regression" else model.classes_
     found = [contribution(joint, x, y) for x, y in itertools.product(scores, targets)]
     check_all_pairs(joint, relation, found)
-    # It is not far from what a record can do, either.
+    # The sensitivity is not far from the largest contribution, either.
     assert max(np.linalg.norm(each) for each in found) > 0.6 * joint.sensitivity(Neighbours.ADD_OR_REMOVE)
 
 
@@ -103,7 +103,7 @@ def test_any_records_of_a_regression(relation, records):
 
 
 def exact_sums(*args, **kwargs):
-    """What `evaluate` hands to the door, in units of its sensitivity."""
+    """The exact sums that `evaluate` releases, in units of their sensitivity."""
     seen = []
 
     def watcher(releaser, method, private, *rest):

@@ -1,4 +1,4 @@
-"""What notebooks show: guarantees, budgets and descriptions, with every text inert."""
+"""Notebook displays: guarantees, budgets and descriptions, with all text escaped."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Pictures draw the numbers that they are given, and refuse what they must not show."""
+"""Plots show the given numbers, and refuse private records."""
 
 import matplotlib as mpl
 import numpy as np

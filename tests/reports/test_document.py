@@ -1,4 +1,4 @@
-"""Pages hold what they show: no text becomes markup, and nothing is loaded."""
+"""Pages are self-contained: no text becomes markup, and nothing is loaded."""
 
 from html.parser import HTMLParser
 
@@ -37,7 +37,7 @@ class Reader(HTMLParser):
 
 
 def document(*texts):
-    """Each text wherever a text can stand."""
+    """Each text in every place for text."""
     blocks = [block for each in texts for block in (
         Text(each), Text(each, "warning"), Picture(b"<svg/>", each), facts({each: each}),
         Table([each, "n"], [[each, 1.5], [None, True], [Link("source", "https://example.org"), each]], each),
@@ -46,7 +46,7 @@ def document(*texts):
 
 
 def is_inert(page, links=("https://example.org",)):
-    """Whether a page is of elements of ours, none of which runs or loads anything; links wait for a click."""
+    """Whether a page has only known elements that run and load nothing, and only the given links."""
     for tag, attributes in Reader(page).elements:
         assert tag in OWN
         assert not any(name.startswith("on") for name in attributes)
@@ -75,7 +75,7 @@ def test_any_text_is_text(texts):
 
 
 def test_markdown_shows_every_text_as_it_is():
-    """Read by another program, with HTML switched on."""
+    """Rendered by another program, with HTML enabled."""
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     page = Reader(parser.render(document(*ATTACKS).to_markdown()))
     tags = {tag for tag, _ in page.elements}

@@ -1,4 +1,4 @@
-"""Reports say what was released and what was not, as pages that load nothing; a browser shows them."""
+"""Reports say what was released and what was not, as self-contained pages; a browser shows them."""
 
 import json
 import math
@@ -140,7 +140,7 @@ def test_without_matplotlib_pictures_are_left_out(ledger, model, monkeypatch):
 
 
 def test_deployments_that_state_rho_have_its_epsilon():
-    """To within what conversions of different tightness differ by."""
+    """Up to the differences between conversions of different tightness."""
     stated = [(each.epsilon, float(each.note.split("rho = ")[1].split()[0]), each.delta)
               for each in DEPLOYMENTS if "rho" in each.note]  # fmt: skip
     assert len(stated) == 4
@@ -153,7 +153,7 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 def test_in_a_browser(whole, tmp_path):
-    """It runs no script, and shows something in several colours."""
+    """The page runs no script, and shows several colours."""
     page, picture = tmp_path / "report.html", tmp_path / "report.png"
     page.write_text(whole.to_html(), encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]

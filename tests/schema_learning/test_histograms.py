@@ -1,4 +1,4 @@
-"""Public bins and the bounds that follow from counts in them, against a record-by-record account."""
+"""Public bins, and bounds from counts in them, compared with a record-by-record computation."""
 
 import math
 
@@ -78,7 +78,7 @@ def test_without_noise_powers_of_two_leave_out_less_than_the_share(values):
     below, above = (values < found.low - tiny).sum(), (values > found.high + tiny).sum()
     assert (found.below, found.above) == (below, above)
     assert max(below, above) <= OUTSIDE * len(values)
-    if len(values) < 200 and not found.constant:  # then nobody is left out: the next powers of two
+    if len(values) < 200 and not found.constant:  # then no record is left out: the next powers of two
         for bound, extreme in ((found.high, values.max()), (found.low, values.min())):
             assert abs(bound) <= 2.0 * abs(extreme) + 2.0**-29
             assert abs(bound) >= 0.5 * abs(extreme) - 2.0**-29
@@ -99,7 +99,7 @@ def test_without_noise_lines_of_the_grid_leave_out_less_than_the_share(values):
 
 
 def test_a_grid_is_cut_where_little_is_outside_for_its_noise():
-    """Bounds follow the numbers where noise allows it; they stay where it does not."""
+    """Bounds are refined as far as the noise allows, and stay as they are otherwise."""
     numbers = np.linspace(64.0, 100.0, 10_000)
     rough = rough_bounds(magnitudes_of(numbers))
     assert (rough.low, rough.high) == (64.0, 128.0)  # a width of 1
@@ -109,8 +109,8 @@ def test_a_grid_is_cut_where_little_is_outside_for_its_noise():
         return refined(rough, rough.grid, NoisyCounts(counts, sigma, 66)).high
 
     assert high(1.0) == 100.0
-    assert high(100.0) < 100.0  # some of them may as well be noise
-    counts[60] += 500.0  # noise that may as well be numbers
+    assert high(100.0) < 100.0  # some of them could be noise
+    counts[60] += 500.0  # noise that could be numbers
     assert high(30.0) == 124.0
     counts[:] = -1.0
     assert refined(rough, rough.grid, NoisyCounts(counts, 1.0, 66)) == rough

@@ -100,7 +100,7 @@ class TestWhatItFinds:
 
     def test_no_records(self):
         ledger = Ledger(1.0, 1e-6, allow_seeded=True)
-        with pytest.raises(DataError, match="nothing of the columns stood out"):
+        with pytest.raises(DataError, match="no column stood out"):
             learn(people(10)[:0], ledger=ledger)
         assert ledger.spent > 0.0
 
@@ -175,7 +175,7 @@ def with_records(*names, n=400):
 @pytest.mark.parametrize("representation", REPRESENTATIONS)
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
 def test_a_record_moves_no_release_by_more_than_its_sensitivity(representation, relation, tmp_path):
-    """Recorded on one table and replayed on its neighbours: whatever the record, and both ways."""
+    """Recorded on one table and replayed on its neighbours, for any record and in both directions."""
     largest = 0.0
     for i, name in enumerate(RECORDS):
         other = list(RECORDS)[i - 1]
@@ -192,7 +192,7 @@ def test_a_record_moves_no_release_by_more_than_its_sensitivity(representation, 
 
 
 def released_noise(factor):
-    """The noise of what is released, over its stated scale: bins, and values that show."""
+    """The noise of released bins and values, divided by its stated scale."""
     found = []
 
     def watch(releaser, method, private, *args):
@@ -209,7 +209,7 @@ def released_noise(factor):
 @pytest.mark.parametrize("factor", [1.0, 0.5])
 def test_an_audit_of_the_noise_catches_half_of_it(factor):
     noise = released_noise(factor)
-    # Chi-square with so many degrees of freedom, five standard deviations: a false alarm in 6e-7 of the runs.
+    # Chi-square with that many degrees of freedom, five standard deviations: false alarm 6e-7.
     spread = abs(np.mean(noise**2) - 1.0) * math.sqrt(len(noise) / 2.0)
     assert len(noise) > 390
     assert (spread < 5.0) == (factor == 1.0)
@@ -314,7 +314,7 @@ class TestCharge:
         ({"neighbors": "replace_one"}, ValueError, "add_or_remove"),
         ({"frame": np.zeros((3, 2))}, TypeError, "data frame"),
         ({"frame": [1, 2]}, TypeError, "data frame"),
-        ({"frame": {"age": [1, 2], "label": np.array([1, 2])}}, DataError, "cells alone tell its type"),
+        ({"frame": {"age": [1, 2], "label": np.array([1, 2])}}, DataError, "type depends on its cells"),
         (
             {"frame": pd.DataFrame({"label": [1], "when": [pd.Timestamp(0)]})},
             ValueError,
@@ -343,7 +343,7 @@ def test_a_budget_is_needed():
 
 
 def test_rare_values_show_nowhere():
-    """Neither in what is learned nor in words about it, nor where something fails."""
+    """Neither in the results nor in texts about them, nor in errors."""
     frame = people(6000).assign(secret=["Atlantis" if i == 17 else "plain" for i in range(6000)])
     frame.loc[40, "pay"] = 123456789.5
     ledger = Ledger(1.0, 1e-6)
@@ -363,7 +363,7 @@ class TestItsStatement:
     def test_says_what_was_done(self):
         schema = learn(people(), random_state=None)
         said = str(schema.privacy)
-        for words in ("noisy count is", "age", "how many different values", "2 accesses", "public"):
+        for words in ("noisy count is", "age", "how many distinct values", "2 accesses", "public"):
             assert words in " ".join(said.split())
         assert schema.privacy.random == "cryptographic"
         assert schema.privacy.steps == 2

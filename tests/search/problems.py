@@ -1,4 +1,4 @@
-"""Small searches."""
+"""Small search problems."""
 
 import numpy as np
 

@@ -1,10 +1,11 @@
-"""What a search does, what it costs, what it refuses, and what it keeps to itself."""
+"""What a search finds, what it costs, what it refuses, and what it keeps secret."""
 
 import gc
 import logging
 import math
 import pickle
 import warnings
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -127,6 +128,12 @@ class TestWhatComesOut:
         with pytest.raises(ValueError, match="NaN"):
             search().fit(X, y)
 
+    def test_an_empty_sparse_row_counts_whatever_the_next_one_holds(self):
+        X = sp.csr_array([[0.0, 0.0], [0.0, 0.0], [np.nan, 1.0], [0.0, 0.0]])
+        held = HeldOut(Records(X, np.ones(4, dtype=int)), scoring_of(None, model()), model(non_finite="zero"))
+        constant = SimpleNamespace(predict=lambda X: np.full(X.shape[0], -1))
+        assert release_without_privacy(held.score(constant)) == [3.0]
+
 
 class TestScikitLearn:
     def test_parameters_and_clones(self):
@@ -168,6 +175,21 @@ class TestScikitLearn:
         assert {name.strip() for name in documented} >= {*found.get_params(deep=False), *fitted}
 
 
+@contextmanager
+def recorded_charges():
+    """The charges to the internal ledger of a search."""
+    charges, append = [], run_module.Allotment._append
+
+    def recorded(self, entry, check):
+        stored = append(self, entry, check)
+        charges.extend([] if stored is None or stored.kind != "charge" else [stored])
+        return stored
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module.Allotment, "_append", recorded)
+        yield charges
+
+
 class TestCosts:
     @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
     @pytest.mark.parametrize("accountant", ["gdp", "zcdp"])
@@ -186,23 +208,13 @@ class TestCosts:
         assert ledger.spent <= 1.6
 
     def test_fits_and_choice_stay_within_what_was_paid(self):
-        """The internal ledger is charged for every fit: together they take what was paid, and no more."""
-        charges = []
-        own = run_module.Allotment._append
-
-        def recorded(self, entry, check):
-            stored = own(self, entry, check)
-            if stored is not None and stored.kind == "charge":
-                charges.append((self, stored))
-            return stored
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run_module.Allotment, "_append", recorded)
+        """The internal ledger is charged for every fit: together they cost what was paid, and no more."""
+        with recorded_charges() as charges:
             search(refit=True, refit_share=0.25).fit(*records())
         total = budget_units(1.0, DELTA)
-        train = sum(entry.cost_units for _, entry in charges if entry.part)
-        last = sum(entry.cost_units for _, entry in charges if not entry.part)
-        assert [entry.part for _, entry in charges] == ["split/train"] * 3 + [""]
+        train = sum(entry.cost_units for entry in charges if entry.part)
+        last = sum(entry.cost_units for entry in charges if not entry.part)
+        assert [entry.part for entry in charges] == ["split/train"] * 3 + [""]
         assert 0.7499 * total < train <= 0.75 * total
         assert 0.2499 * total < last <= 0.25 * total
 
@@ -284,7 +296,7 @@ def test_bad_arguments_leave_no_charge(settings, message):
 @pytest.mark.parametrize("method", METHODS)
 def test_data_that_cannot_be_used_leave_no_charge(method):
     ledger = Ledger(9.0, 1e-4, pure=4.0, allow_seeded=True)
-    for place in range(0, 400, 40):  # in whatever part the record is
+    for place in range(0, 400, 40):  # whichever part the record is in
         X, y = records()
         for bad_X, bad_y in [
             (np.where(np.arange(400)[:, None] == place, np.nan, X), y),
@@ -308,7 +320,7 @@ def test_a_search_is_refused_whole():
 
 @pytest.fixture
 def files(tmp_path):
-    """The same records in memory and in files, which have one row more."""
+    """The same records in memory and in files."""
     X, y = records(1000)
     frame = pd.DataFrame(X, columns=list("abc")).assign(label=y)
     frame.to_csv(tmp_path / "records.csv", index=False, float_format="%.17g")
@@ -351,18 +363,10 @@ class TestSecretBatches:
 
     @pytest.mark.parametrize("refit", [False, True])
     def test_costs_stay_within_what_was_paid(self, refit):
-        """Of a ledger, and inside: the sums of mu^2 and of slacks, of candidates with and without."""
-        charges, ledger = [], Ledger(4.0, 1e-5, slack=2e-6, allow_seeded=True)
-        own = run_module.Allotment._append
-
-        def recorded(self, entry, check):
-            stored = own(self, entry, check)
-            charges.extend([] if stored is None or stored.kind != "charge" else [stored])
-            return stored
-
+        """Sums of mu^2 and of slacks in the ledger and inside, for candidates with and without slack."""
+        ledger = Ledger(4.0, 1e-5, slack=2e-6, allow_seeded=True)
         grid = {"solver": ["dp_sgd", "noisy_gd"], "solver_options": [{"steps": 20}]}
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run_module.Allotment, "_append", recorded)
+        with recorded_charges() as charges:
             found = search(grid, refit=refit, ledger=ledger, method="auto").fit(*records())
         (paid,) = ledger.history()
         assert found.method_ == "all_candidates"
@@ -395,7 +399,7 @@ class TestSecretBatches:
 
 class TestWeights:
     def test_weighted_records_decide(self):
-        """Half of the records, of weight 0, say the opposite."""
+        """Half of the records have weight 0 and the opposite labels."""
         X, y = records(2000)
         weights = np.repeat([1.0, 0.0], 1000)
         y[1000:] *= -1
@@ -420,7 +424,7 @@ class TestWeights:
         assert release_without_privacy(held.score(constant)) == pytest.approx(expected, rel=1e-5)
 
     def test_class_weights_decide_between_models(self):
-        """Errors at a rare label cost more than those at the other."""
+        """Errors on a rare label cost more than on the other."""
         X, _ = records(3000)
         noise = np.random.default_rng(0).normal(size=3000)
         y = np.where(X[:, 0] + 0.3 * noise > 0.4, 1, -1)
@@ -455,7 +459,7 @@ def test_labels_are_read_once_with_a_warning():
 
 
 class TestNothingLeaks:
-    """The number of trials, and all models but the winner."""
+    """The number of trials, and all models but the winner, stay secret."""
 
     @staticmethod
     def with_trials(count, **settings):
@@ -510,7 +514,7 @@ class TestNothingLeaks:
 
 
 def test_lockstep_gives_what_each_fit_gives_alone():
-    """Bit for bit, as separate fits with the same noise."""
+    """Bit for bit the results of separate fits with the same noise."""
     from dperm.estimators.shared_records import SharedRecords
 
     X, y = records()

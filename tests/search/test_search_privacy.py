@@ -1,7 +1,6 @@
-"""A search against brute force: the exact law of its choice, sensitivities, replays and audits.
+"""A search against brute force: the exact distribution of its choice, sensitivities, replays and audits.
 
-Models that know nothing of the records stand in for fitted ones: what is left of a search is its coins, its
-scores and its choice.
+Fixed models stand in for fitted ones, which leaves the coins, the scores and the choice of a search.
 """
 
 import itertools
@@ -39,7 +38,7 @@ from search.problems import DELTA, model, records, search
 pytestmark = pytest.mark.filterwarnings(
     "ignore::dperm.errors.SeededNoiseWarning", "ignore:the budget of a fit in this search"
 )
-# Say 1 where the first, the second or no coordinate is positive.
+# Weights of the fixed models, by their `l2`.
 DIRECTIONS = {1.0: (1.0, 0.0), 2.0: (0.0, 1.0), 3.0: (-1.0, -1.0)}
 POINTS = np.array([[0.5, 0.1], [0.3, -0.2], [-0.4, 0.2], [0.1, 0.6], [-0.2, -0.3], [0.7, -0.6]])
 LABELS = np.array([1, 1, -1, 1, -1, -1])
@@ -77,7 +76,7 @@ def held_out_of(run):
 
 
 def errors(X, y):
-    """Of each candidate, brute force."""
+    """Number of errors of each candidate, by brute force."""
     directions = np.array(list(DIRECTIONS.values()))
     return np.array(
         [sum((x @ w > 0) != (label > 0) for x, label in zip(X, y, strict=True)) for w in directions]
@@ -117,7 +116,7 @@ def test_the_choice_has_its_law(method, relation, known_models):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 6.0])
 def test_exact_laws_of_the_choice_are_private(method, epsilon):
-    """The law of the choice, mixed over all coins of six records, each of which is taken away."""
+    """The law of the choice, averaged over all coins of six records; each record is removed in turn."""
     plan = search_plan(method, SearchTerms(3, epsilon, DELTA, 0.0, Neighbours.ADD_OR_REMOVE, None))
 
     def law(X, y):
@@ -138,7 +137,7 @@ def test_exact_laws_of_the_choice_are_private(method, epsilon):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
 def test_a_fixed_choice_of_coins_is_private(method, relation):
-    """Scores that differ as much as they may."""
+    """Scores that differ as much as the sensitivity allows."""
     plan = search_plan(method, SearchTerms(3, 2.0, DELTA, 0.0, Neighbours.parse(relation), None))
     moves = itertools.product([0, 1] if relation == "add_or_remove" else [-1, 0, 1], repeat=3)
     base, largest = np.array([10, 11, 10]), 0.0
@@ -168,7 +167,7 @@ ESTIMATORS = {
 @pytest.mark.parametrize("weight_bound", [None, 0.3, 5.0])
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_one_record_moves_a_score_by_at_most_its_bound(name, weight_bound):
-    """Also records, weights and predictions far out of bounds; and the whole bound is used."""
+    """Also for records, weights and predictions far out of bounds; and the bound is tight."""
 
     class Predicts:
         def __init__(self, factor):
@@ -265,7 +264,7 @@ def test_replay_of_other_records_and_solvers(kind, tmp_path):
 
 
 def runs_that_hold_out(X, y, seed, method):
-    """A run that trains on the first record alone, if the coins of that seed fall so."""
+    """A run that trains on the first record alone, if that seed gives such coins."""
     try:
         run = a_run(method, X, y, epsilon=6.0, seed=seed)
     except ValueError:  # no record to train on
@@ -274,7 +273,7 @@ def runs_that_hold_out(X, y, seed, method):
 
 
 def audited(method):
-    """Mu of a choice, or of the score of a trial, by an audit with known models; and what is claimed."""
+    """Mu of a choice, or of the score of a trial, by an audit with fixed models; and the claimed mu."""
     X, y = np.array([[0.3, 0.3], [0.5, 0.5], [0.5, -0.4]]), np.ones(3, dtype=int)
     mus = {}
     observed = {True: [], False: []}

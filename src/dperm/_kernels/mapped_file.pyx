@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Read-only file mappings that survive a file that shrinks: see csrc/memory/mapped_file.h."""
+"""Read-only file mappings that survive truncation of the file: see csrc/memory/mapped_file.h."""
 
 import os
 
@@ -26,7 +26,7 @@ cdef class MappedFile:
 
     def __init__(self, int descriptor, int64_t offset, int64_t length):
         if self.mapped:
-            raise RuntimeError("a MappedFile can be mapped only once")
+            raise RuntimeError("a MappedFile is mapped once")
         cdef int error
         with nogil:
             error = map_file(descriptor, offset, length, &self.file)
@@ -40,7 +40,7 @@ cdef class MappedFile:
 
     @property
     def lost(self):
-        """Whether bytes that are missing from the file or unreadable were read as zeros."""
+        """Whether missing or unreadable bytes of the file have been read as zeros."""
         return self.mapped and bool(mapped_file_lost(&self.file))
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):

@@ -1,17 +1,17 @@
-# Design matrices that are not stored dense: a part of row_kernels.pyx.
+# Design matrices that are not stored densely: a part of row_kernels.pyx.
 
 cdef class MatrixSource:
-    """A design matrix that is not stored dense; used in place of an array in `DenseRows`."""
+    """A design matrix that is not stored densely; passed to rows instead of an array."""
 
     cdef row_source source
     cdef readonly tuple shape  # of the dense matrix
     cdef readonly object dtype  # of the expanded rows
-    cdef readonly int64_t size  # number of stored entries
-    cdef tuple arrays  # keeps alive what the pointers point to
+    cdef readonly int64_t size  # stored numbers
+    cdef tuple arrays  # that the pointers point into
 
 
 cdef const void *start_of(array) except? NULL:
-    """The address of a C-ordered array, which the caller keeps alive."""
+    """The address of the data of a C-ordered array, which the caller keeps alive."""
     cdef Py_buffer octets
     PyObject_GetBuffer(array, &octets, PyBUF_SIMPLE)
     PyBuffer_Release(&octets)
@@ -49,13 +49,13 @@ cdef class TabularSource(MatrixSource):
 
     @property
     def nonzero_bytes(self):
-        """Bytes of the nonzero columns (csrc/tabular/nonzero_columns.h) that passes read by now; 0 for none."""
+        """Bytes of the nonzero columns (csrc/tabular/nonzero_columns.h) that later passes read; 0 if none."""
         cdef const nonzero_columns *found = nonzero_columns_of(&self.table)
         return found.bytes if found != NULL else 0
 
     @property
     def addition_bytes(self):
-        """Bytes of the lists of additions (csrc/tabular/row_additions.h) for several models; 0 for none."""
+        """Memory of the lists of additions (csrc/tabular/row_additions.h) for several models; 0 for none."""
         cdef const row_additions *found = row_additions_of(&self.table)
         return found.bytes if found != NULL else 0
 
@@ -85,7 +85,7 @@ cdef class SparseSource(MatrixSource):
     """A compressed sparse matrix, see csrc/sparse/sparse_matrix.h.
 
     values, columns (n_entries,): float32 or float64, and int32 or int64. starts (n_rows + 1,): int64, ascending
-    from 0, at most n_entries. `fault` must find nothing before the matrix is used in `DenseRows`.
+    from 0 to at most n_entries. Before it is passed to rows, `fault` must have found nothing.
     """
 
     cdef sparse_matrix sparse
@@ -111,7 +111,7 @@ cdef class SparseSource(MatrixSource):
 
     @property
     def n_panels(self):
-        """Number of column panels used for gradients (csrc/sparse/column_panels.h); 0 for row by row."""
+        """Number of column panels for gradients (csrc/sparse/column_panels.h); 0 if they go row by row."""
         return count_panels(&self.store)
 
     def fault(self):

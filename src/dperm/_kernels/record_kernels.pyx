@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Bindings of the kernels for duplicate records: arrays in, arrays out, the GIL released. No arithmetic.
+"""Bindings of the kernels for equal records: arrays in, arrays out, without the GIL. No arithmetic.
 
-Types, shapes and values are checked by the callers (``dperm.data``).
+Callers (``dperm.data``) have checked types, shapes and values.
 """
 
 import os
@@ -11,22 +11,22 @@ import numpy as np
 from libc.stdint cimport int64_t, uint64_t
 
 cdef enum:
-    MAX_PARTS = 8
+    MOST_PARTS = 8
 
 
 def distinct_records(list parts, int64_t n_records, int n_threads, key=None):
-    """Index of the first record of each kind and number of equal ones, in runs of ascending first records.
+    """First record and multiplicity of each distinct record, in runs of ascending first records.
 
-    parts: pairs ``(items, starts)``. items is a C-ordered array with items along its first axis; record i is item i
-    if starts is None, otherwise items ``starts[i]`` to ``starts[i + 1] - 1``, starts an int64 array (n_records + 1,).
-    The hash key is random in each call; tests may pass ``key``, which is repeated to the length needed.
+    parts: pairs ``(items, starts)`` of a C-ordered array of items along its first axis, and either None, if
+    record i is item i, or int64 (n_records + 1,), if it is items ``starts[i]`` to ``starts[i + 1] - 1``.
+    The hash is keyed randomly in each call; for tests the repeated ``key`` is used instead.
     """
-    cdef record_part c_parts[MAX_PARTS]
+    cdef record_part c_parts[MOST_PARTS]
     cdef records data
     cdef const unsigned char[::1] item_bytes
     cdef const int64_t[::1] starts
-    if not 0 < len(parts) <= MAX_PARTS:
-        raise ValueError(f"a record has 1 to {MAX_PARTS} parts, got {len(parts)}")
+    if not 0 < len(parts) <= MOST_PARTS:
+        raise ValueError(f"a record has 1 to {MOST_PARTS} parts, got {len(parts)}")
     kept = []
     for p, (items, part_starts) in enumerate(parts):
         item_bytes = items.reshape(-1).view(np.uint8)
@@ -60,13 +60,13 @@ def distinct_records(list parts, int64_t n_records, int n_threads, key=None):
 
 
 cdef class RecordIndex:
-    """The row of each record, where row r represents ``counts[r]`` consecutive records."""
+    """Finds the row of a record, where row r represents ``counts[r]`` consecutive records."""
 
     cdef record_index index
     cdef object ends, guide
 
     def __init__(self, const int64_t[::1] ends):
-        """ends: cumulative sum of the counts, at least one row and one record."""
+        """ends: cumulative sum of the counts; at least one row and one record."""
         cdef int64_t[::1] guide
         self.ends = np.asarray(ends)
         self.index.ends = &ends[0]
@@ -79,7 +79,7 @@ cdef class RecordIndex:
             record_guide_fill(&self.index)
 
     def rows(self, const int64_t[::1] records):
-        """Rows of records, in the order given; the number of rows for a record out of range."""
+        """The row of each record; the number of rows for a record that does not exist."""
         result = np.empty(records.shape[0], dtype=np.int64)
         cdef int64_t[::1] rows_out = result
         if records.shape[0]:

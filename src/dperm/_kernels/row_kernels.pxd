@@ -28,7 +28,7 @@ cdef extern from "kernel_table.h" nogil:
     enum pass_kind:
         PASS_row_norms
 
-    # Other fields are filled by name, see run_pass.h.
+    # Fields are set by name, see run_pass.h, except for these.
     struct kernel_pass "pass":
         pass_kind kind
         loss loss
@@ -151,7 +151,7 @@ cdef extern from "tabular/tabular_matrix.h" nogil:
         const int64_t *numeric_columns
         const int64_t *first_columns
         const int64_t *sizes
-        # the fields set by plan_tabular() are private to C
+        # fields that plan_tabular() sets are private to C
 
     const nonzero_columns *nonzero_columns_of(const tabular_matrix *)
     const row_additions *row_additions_of(const tabular_matrix *)

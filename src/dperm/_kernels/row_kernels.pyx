@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Bindings of the row kernels: arrays in, arrays out, the GIL released. No arithmetic.
+"""Bindings of the row kernels: arrays in, arrays out, without the GIL. No arithmetic.
 
-Types, shapes and values are checked by the callers (``dperm.data``, ``dperm.objective.objective``).
+Callers (``dperm.data``, ``dperm.objective.objective``) have checked types, shapes and values.
 """
 
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ ctypedef fused real:
     LOGISTIC, HINGE, SQUARED_HINGE, HUBER, ABSOLUTE, PINBALL, EPSILON_INSENSITIVE, SOFT_MARGIN, POWER,
     SIGMOID, WELSCH, TUKEY,
 ) = range(N_LOSS_KINDS)
-SOFTMAX = -1  # has its own kernels and rows: SoftmaxRows
+SOFTMAX = -1  # has its own kernels, and rows: SoftmaxRows
 
 chosen = kernels_choose(NULL)
 
@@ -59,12 +59,12 @@ def threads_compiled_in():
 
 
 def openmp_threads():
-    """Default number of OpenMP threads, settings of threadpoolctl included."""
+    """Threads that OpenMP would use according to its settings, including those of threadpoolctl."""
     return max_threads()
 
 
 def end_openmp_threads():
-    """Ends the threads of the last pass, which would otherwise spin and occupy cores."""
+    """End the threads of the last pass, which would otherwise spin on their cores, waiting for the next."""
     end_threads()
 
 
@@ -87,7 +87,7 @@ cdef class DenseRows:
         """counts: multiplicity of each row, at least 1.
 
         weights: factor of the loss of each row, at least 0.
-        keep_norms: if false, a `MatrixSource` recomputes norms in every pass.
+        keep_norms: if false, a `MatrixSource` recomputes them in every pass.
         """
         self.x, self.y = x, y
         if counts is not None:
@@ -127,11 +127,11 @@ cdef class DenseRows:
         self.rows.y = &y[0]
 
     cdef dense_rows among(self, const int64_t[::1] batch) except *:
-        """All rows, or those of a batch: ascending indices, each with multiplicity 1."""
+        """All rows, or those of a batch: ascending indices, each of which counts as one record."""
         if batch is None:
             return self.rows
         if batch.shape[0] > 0 and (batch[0] < 0 or batch[batch.shape[0] - 1] >= self.rows.n_rows):
-            raise IndexError("batch holds row indices that are out of range")
+            raise IndexError("a batch holds indices of rows that are not there")
         return self.batch_of(&batch[0], batch.shape[0])
 
     cdef dense_rows batch_of(self, const int64_t *batch, int64_t n_rows) noexcept:
@@ -145,16 +145,16 @@ cdef class DenseRows:
     def call(self, pass_, int n_threads):
         """The result of a pass over all rows.
 
-        pass_: an object with the attribute ``kernel``, the name of a pass of ``csrc/kernel_table.h``, and the
-        arguments that this pass reads; missing ones are zero. ``loss_spec`` is ``Loss.kernel``; for the types of the
-        others see ``csrc/passes/pass_arguments.c``. Optional attributes:
+        pass_: an object with the attribute ``kernel``, the name of a pass in ``csrc/kernel_table.h``, and the
+        arguments that this pass reads; missing ones are zeros. ``loss_spec`` is ``Loss.kernel``; for floats,
+        flags and arrays see ``csrc/passes/pass_arguments.c``. In addition
 
-        batch : ascending indices of the rows to use; None for all.
-        clip_norms : (n_rows,), used in place of the norms of the rows when clipping gradients; or None.
-        keep_predictions : keep the predictions for line searches from the same weights.
+        batch : ascending indices of rows; None for all.
+        clip_norms : (n_rows,) used instead of the row norms when gradients are clipped; or None.
+        keep_predictions : keep the products of rows and weights for line searches from the same weights.
 
-        Returns an array, int64 in units of the grid or float64; for gradient_sum ``(array, loss)``, for entry_sum a
-        float.
+        Returns an array, int64 in units of the grid or float64; for gradient_sum ``(array, loss)``, for
+        entry_sum a float.
         """
         cdef kernel_pass value
         cdef list alive = fill_pass(&value, pass_, isinstance(self, SoftmaxRows))
@@ -180,7 +180,7 @@ cdef class DenseRows:
         with nogil:
             status = run_pass(chosen, self.type, &rows, &value, n_threads, to)
         check(status)
-        if keeps:  # replaced, never modified: a line search in another thread may be using the old arrays
+        if keeps:  # in a new tuple, as a line search in another thread may be using the old one
             newest = np.array(pass_.w), np.asarray(predictions)
             with cython.critical_section(self):
                 self.kept = newest
@@ -193,11 +193,11 @@ cdef class DenseRows:
         return out[:last].reshape(axes), float(out[last])
 
     def descend(self, steps):
-        """Steps of stochastic gradient descent on ``steps.w``, in place; see ``csrc/sgd/sgd_steps.h``.
+        """Make steps of stochastic gradient descent on ``steps.w``, in place; see ``csrc/sgd/sgd_steps.h``.
 
         steps: an object with the attributes loss_spec, w, w_sum (None for no sum of iterates), order,
-        batch_ends, step_sizes, noise (None, or an int64 (units of the grid) or float64 array of shape (n_steps,
-        dimension)) and settings. The last has inner_clip, grid, divisor, l2, n_penalized, radius.
+        batch_ends, step_sizes, noise (None, or an array of shape (n_steps, dimension), int64 in units of the
+        grid or float64) and settings, with the attributes inner_clip, grid, divisor, l2, n_penalized, radius.
         """
         cdef sgd_settings settings
         cdef sgd_block block
@@ -232,7 +232,7 @@ cdef class DenseRows:
 
 
 cdef class SoftmaxRows(DenseRows):
-    """The same for the softmax loss: targets are class codes, weights ``(d, n_classes)``."""
+    """The same passes for the softmax loss: targets are class codes, weights ``(d, n_classes)``."""
 
 
 cdef tuple argument_names():
@@ -245,7 +245,7 @@ cdef tuple argument_names():
 cdef tuple ARGUMENT_NAMES = argument_names()
 
 
-# Indices of the arguments that passes of each class have, cached because failing look-ups are slow.
+# Indices of the arguments that passes of each class have: looking up missing attributes is slow.
 cdef dict ARGUMENTS_OF = {}
 
 
@@ -253,13 +253,13 @@ cdef tuple arguments_of(pass_):
     cdef tuple numbers = ARGUMENTS_OF.get(type(pass_))
     if numbers is None:
         numbers = tuple(k for k, name in enumerate(ARGUMENT_NAMES) if hasattr(pass_, name))
-        if type(pass_) is not SimpleNamespace:  # attributes of a SimpleNamespace vary
+        if type(pass_) is not SimpleNamespace:  # whose instances differ in their attributes
             ARGUMENTS_OF[type(pass_)] = numbers
     return numbers
 
 
 cdef list fill_pass(kernel_pass *value, pass_, bint softmax):
-    """Fills `value` from the attributes of `pass_`; returns the arrays that it points to."""
+    """Fill `value` from the attributes of `pass_`; return the arrays that it points into."""
     cdef list alive = []
     cdef const pass_argument *argument
     cdef char *place
@@ -297,7 +297,7 @@ include "noisy_batch_sums.pxi"
 
 
 def smooth_rows(const double[:, ::1] v, double sigma, int n_threads):
-    """Every row of ``v`` smoothed on a ring: see circulant_solve.h. ``v`` is not empty."""
+    """Every row of ``v``, smoothed on a ring: see circulant_solve.h. ``v`` must not be empty."""
     result = np.empty((v.shape[0], v.shape[1]))
     cdef double[:, ::1] u = result
     cdef int status

@@ -121,8 +121,8 @@ cdef extern from "random/uniform_integers.h" nogil:
 
 
 cdef class RandomBits:
-    """For samplers: call `begin` with the GIL, use `&stream` without it, and pass the status to `end` before using
-    any output."""
+    """For samplers: call `begin` with the GIL, use `&stream` without it, and pass the status to `end` before
+    using any output."""
 
     cdef random_bits stream
     cdef readonly object source
@@ -140,8 +140,8 @@ cdef class RandomBits:
 
 
 cdef class Draw:
-    """For other compiled modules: call `begin` with the GIL; if true, run `side_task` once, in any thread and
-    without the GIL, and then call `end`."""
+    """For other compiled modules: call `begin` with the GIL; if it returns true, `side_task` may run once,
+    in any thread and without the GIL, and then `end` must be called."""
 
     cdef side_task side_task
     cdef RandomBits bits
@@ -183,7 +183,7 @@ cdef struct sample_work:
 
 cdef class PoissonDraw(Draw):
     cdef sample_work work
-    cdef object digits  # what work.law points to
+    cdef object digits  # that work.law points into
 
     cdef block_counts checked_law(self, const uint32_t[:, ::1] digits, unsigned log2_block) except *
     cdef size_t least_room(self) noexcept

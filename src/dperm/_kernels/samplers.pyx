@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Exact samplers on a stream of random bytes: argument checks and conversion, no arithmetic."""
+"""Bindings of the exact samplers: argument checks and conversions, no arithmetic."""
 
 import threading
 
@@ -31,7 +31,7 @@ def use_instruction_set(name):
 
 
 def process_mark():
-    """A number that is constant within a process and differs from that of its forked children."""
+    """A number that is constant within a process and different in processes forked from it."""
     return process_mark_c()
 
 
@@ -54,13 +54,13 @@ cdef class RandomBits:
     Parameters
     ----------
     source : object with ``fill(buffer) -> int``
-        Overwrites a writable memoryview of bytes with fresh independent uniform bytes and returns the
-        number written, which must be all of them. The sampler propagates its exceptions.
+        Overwrites a writable memoryview of bytes with independent uniform bytes and returns their
+        number, which must be the length of the buffer. Its exceptions propagate through the sampler.
 
     Notes
     -----
-    No byte is used twice: threads take turns, a forked child starts with an empty buffer, and copying and
-    pickling are refused.
+    No byte is used twice: threads take turns, a forked child starts with an empty buffer, and copying
+    and pickling are refused.
     """
 
     def __cinit__(self, source):
@@ -71,10 +71,10 @@ cdef class RandomBits:
         self.start_process()
 
     cdef int start_process(self) except -1:
-        """Begin this process's stream with an empty buffer and a free lock."""
+        """Start this process's stream with an empty buffer and a new lock."""
         lock = threading.Lock()
-        # Creating the lock may have switched to another thread that started the process first. From this
-        # test on no thread switch is possible.
+        # Creating an object may let another thread run and get here first. After this test there is
+        # no switch.
         if self.process != process_mark_c():
             self.process = process_mark_c()
             random_bits_init(&self.stream, <uint8_t *><char *>self.buffer, CAPACITY,
@@ -83,16 +83,16 @@ cdef class RandomBits:
         return 0
 
     cdef int prepare(self) except -1:
-        """Call before every use, without the lock, which after a fork may look held."""
-        # The critical section matters only without the GIL.
+        """Call before every use, without the lock, which after a fork may be held by a thread of the parent."""
+        # The critical section matters on builds without the GIL.
         with cython.critical_section(self):
             if self.process != process_mark_c():
-                # The parent continues with the bytes of this buffer; the source handles forks itself.
+                # The parent continues with the bytes in this buffer; the source detects forks itself.
                 self.start_process()
         return 0
 
     cdef int check(self, int status) except -1:
-        """Call with the status of every sampler before using its output."""
+        """Call with the status of every sampler, before its output is used."""
         if status == RANDOM_BITS_OK:
             return 0
         if status == RANDOM_BITS_SOURCE_FAILED:
@@ -101,13 +101,13 @@ cdef class RandomBits:
         raise RuntimeError("the source of random bytes is broken: its bytes are not random")
 
     cdef int begin(self) except -1:
-        """Call before a sampler runs: reserves the stream for this thread until `end`."""
+        """Call before a sampler runs: gives this thread exclusive use of the stream until `end`."""
         self.prepare()
         self.lock.acquire()
         return 0
 
     cdef int end(self, int status) except -1:
-        """Call after a sampler ran: checks its status and frees the stream."""
+        """Call after a sampler with its status: releases the stream and raises errors."""
         try:
             return self.check(status)
         finally:
@@ -144,24 +144,24 @@ cdef rounded_gaussian_scale checked_scale(numerator, log2_denominator) except *:
 
 
 cdef class Draw:
-    """Random numbers drawn lazily, or ahead of time as a side task of other work.
+    """Deferred random numbers, drawn on request or earlier, as a side task of other work.
 
-    The numbers depend on what was drawn from the bits before them. They are secret, samples and noise alike: only
-    code that consumes them calls `_result`.
+    As always, the numbers depend on what was drawn from the same bits before. Samples and noise are secret:
+    only the code that uses them calls `_result`.
     """
 
     def __cinit__(self):
         self.process = process_mark_c()
 
     cdef bint begin(self, bint wait) except -1:
-        """Take the lock of the bits. Returns false if all is drawn, or the lock is held and `wait` is false."""
+        """Acquire the lock of the bits; false if nothing is left to draw, or without `wait` if it is taken."""
         if self.is_made():
             return False
         self.bits.prepare()
         lock = self.bits.lock
         if not lock.acquire(wait):
             return False
-        if self.is_made():  # by the thread that held the lock
+        if self.is_made():  # by the thread that had the lock
             lock.release()
             return False
         self.held = lock
@@ -173,26 +173,26 @@ cdef class Draw:
         return 0
 
     cdef bint is_made(self) noexcept:
-        """Whether all numbers are drawn."""
+        """Whether nothing is left to draw."""
         return True
 
     cdef int status(self) noexcept:
         return RANDOM_BITS_OK
 
     cdef int make_room(self) except -1:
-        """Call before each further run of the side task."""
+        """Call before running the side task again."""
         return 0
 
     cdef void restart(self) noexcept:
-        """Draw again into the same array, which nobody else may hold."""
+        """Prepare to draw again into the same array, which must not have been handed out."""
 
     def _result(self):
-        """The drawn array, the same one each time.
+        """The drawn numbers; the same array each time.
 
         Raises
         ------
         Exception
-            Once, the exception of the source of bytes; afterwards, and in a forked child, RuntimeError.
+            The error of the source of bytes, once; RuntimeError from then on, and in a forked child.
         """
         if self.process != process_mark_c():
             raise RuntimeError("this draw belongs to the parent process, whose numbers it would repeat")
@@ -227,8 +227,8 @@ cdef void run_gaussian(void *context) noexcept nogil:
 cdef class GaussianDraw(Draw):
     """int64 array of shape `size`: round(N(0, s^2)), s = numerator / 2^log2_denominator.
 
-    Exact, except that results are clamped to +-2^62.
-    1 <= numerator <= 2^63, 1 <= log2_denominator <= 63; or numerator = 0 for zeros.
+    Exact, except that results beyond +-2^62 are replaced by +-2^62.
+    1 <= numerator <= 2^63, 1 <= log2_denominator <= 63; or numerator = 0, for zeros.
     """
 
     def __init__(self, RandomBits bits not None, numerator, log2_denominator, size):
@@ -245,7 +245,7 @@ cdef class GaussianDraw(Draw):
         self.side_task.run, self.side_task.context = run_gaussian, &self.work
 
     cdef void restart(self) noexcept:
-        if self.work.status == RANDOM_BITS_OK:  # otherwise there is no array
+        if self.work.status == RANDOM_BITS_OK:  # otherwise the array has been dropped
             self.work.made = self.work.scale.numerator == 0 or self.work.count == 0
 
     cdef bint is_made(self) noexcept:
@@ -256,7 +256,7 @@ cdef class GaussianDraw(Draw):
 
 
 def rounded_gaussian(RandomBits bits not None, numerator, log2_denominator, size):
-    """As `GaussianDraw`, drawn immediately; numerator at least 1."""
+    """The result of a `GaussianDraw`; numerator at least 1."""
     checked_scale(numerator, log2_denominator)
     return GaussianDraw(bits, numerator, log2_denominator, size)._result()
 
@@ -265,15 +265,15 @@ def norm_laplace(RandomBits bits not None, numerator, log2_denominator, size_t v
                  size_t dimension, unsigned first_digits=3):
     """int64 array of shape (vectors, dimension): rows round(z), z with density ~ exp(-||z||_2 / s).
 
-    s = numerator / 2^log2_denominator, as for rounded_gaussian. Exact, except that results are clamped to +-2^62.
-    first_digits (1 to 32): initial precision; the distribution does not depend on it.
+    s = numerator / 2^log2_denominator, as for rounded_gaussian. Exact, except that results beyond +-2^62
+    are replaced by +-2^62. first_digits (1 to 32): initial precision; does not affect the distribution.
     """
     cdef rounded_gaussian_scale scale = checked_scale(numerator, log2_denominator)
     if not (1 <= dimension < <size_t>1 << 40 and 1 <= first_digits <= LAZY_UNIFORM_DIGITS):
         raise ValueError(f"norm_laplace needs 1 <= dimension < 2^40 and 1 <= first_digits <= 32, got "
                          f"{dimension} and {first_digits}")
     out = np.empty((vectors, dimension), dtype=np.int64)
-    # uint64, so that the workspace is aligned; most of it is never touched.
+    # In words, so that the workspace is aligned; most of it is never touched.
     workspace = np.empty(norm_laplace_workspace_bytes(dimension) // 8 + 1, dtype=np.uint64)
     cdef int64_t[:, ::1] rows = out
     cdef uint64_t[::1] room = workspace
@@ -322,10 +322,11 @@ cdef void run_sample(void *context) noexcept nogil:
 
 
 cdef class PoissonDraw(Draw):
-    """Ascending indices of the sampled rows of 0 .. n_rows-1, each sampled with probability threshold / 2^64.
+    """Ascending indices of the sampled rows among 0 .. n_rows-1, each with probability threshold / 2^64.
 
-    0 <= threshold < 2^64, 0 <= n_rows < 2^62. room: initial capacity, grown when needed. law: None, or for a small
-    rate the digits, of shape (LAZY_UNIFORM_DIGITS, size), and log2_block of a block_counts, see sparse_sample.h.
+    0 <= threshold < 2^64, 0 <= n_rows < 2^62. room: initial capacity for indices, which grows if necessary.
+    law: None, or for a small rate the digits, shape (LAZY_UNIFORM_DIGITS, size), and log2_block of
+    block_counts, see sparse_sample.h.
     """
 
     def __init__(self, RandomBits bits not None, threshold, n_rows, size_t room, law=None):
@@ -347,7 +348,7 @@ cdef class PoissonDraw(Draw):
         if not (6 <= log2_block <= SPARSE_MAX_LOG2_BLOCK and digits.shape[0] == LAZY_UNIFORM_DIGITS
                 and SPARSE_FIRST_COUNTS <= digits.shape[1] <= SPARSE_MAX_COUNTS
                 and digits[0, digits.shape[1] - 1] == 0xFFFFFFFF):
-            raise ValueError("a sparse sample needs the distribution of its block counts, see sparse_sample.h")
+            raise ValueError("a sparse sample needs the law of its blocks, see sparse_sample.h")
         self.digits = digits.base
         return block_counts(&digits[0, 0], digits.shape[1], log2_block)
 
@@ -386,7 +387,7 @@ cdef class PoissonDraw(Draw):
 
 
 def poisson_sample(RandomBits bits not None, threshold, n_rows, size_t room):
-    """As `PoissonDraw`, drawn immediately."""
+    """The result of a `PoissonDraw`."""
     return PoissonDraw(bits, threshold, n_rows, room)._result()
 
 
@@ -434,7 +435,7 @@ def permutation(RandomBits bits not None, size_t count, bint narrow):
 
 
 def sample_without_replacement(RandomBits bits not None, population, size_t size):
-    """int64 array of `size` distinct numbers in 0 .. population-1, every set equally likely, ascending."""
+    """int64 array of `size` distinct numbers in 0 .. population-1, ascending; every set is equally likely."""
     out = samples_without_replacement(bits, population, size, 1)[0]
     if not sample_is_ascending(population, size):
         out.sort()
@@ -442,7 +443,7 @@ def sample_without_replacement(RandomBits bits not None, population, size_t size
 
 
 def samples_without_replacement(RandomBits bits not None, population, size_t size, size_t count):
-    """int64 array (count, size): independent samples as from sample_without_replacement, unordered."""
+    """int64 array (count, size): independent samples as in sample_without_replacement, unsorted."""
     if not size <= population <= 1 << 62:
         raise ValueError(f"a sample of {size} needs a population of that many, at most 2^62; got {population}")
     cdef uint64_t limit = population

@@ -24,7 +24,7 @@ cdef enum selection:
 
 
 cdef size_t choose(RandomBits bits, selection how, scores, dyadic_rate rate, bint two_sided=False) except *:
-    """Index of the chosen candidate. scores: int64, one-dimensional, not empty."""
+    """Index of the selected candidate. scores: int64, one-dimensional, not empty."""
     cdef const int64_t[::1] flat = scores
     cdef size_t count = flat.shape[0], chosen = 0
     cdef int status
@@ -73,7 +73,7 @@ def discrete_laplace(RandomBits bits not None, numerator, log2_denominator, size
     """int64 array of shape `size`: v with probability proportional to exp(-rate * |v|), exactly.
 
     rate = numerator / 2^log2_denominator, at least 2^-60, with the bounds of bernoulli_exp. two_sided=False:
-    only v >= 0 (geometric). Magnitudes are clamped to 2^62.
+    only v >= 0 (geometric). Magnitudes beyond 2^62 are replaced by 2^62.
     """
     cdef dyadic_rate rate = checked_laplace_rate(numerator, log2_denominator)
     out = np.empty(size, dtype=np.int64)
@@ -88,7 +88,7 @@ def discrete_laplace(RandomBits bits not None, numerator, log2_denominator, size
 
 
 def permute_and_flip(RandomBits bits not None, scores, numerator, log2_denominator):
-    """Index j: the first in random order that succeeds with probability exp(-rate * (score - smallest)).
+    """Index j: the first in random order that is accepted, with probability exp(-rate * (score - smallest)).
 
     Arguments as for exponential_mechanism.
     """
@@ -96,5 +96,5 @@ def permute_and_flip(RandomBits bits not None, scores, numerator, log2_denominat
 
 
 def report_noisy_min(RandomBits bits not None, scores, numerator, log2_denominator, bint two_sided):
-    """Index of the smallest scores[j] - noise, noise as in discrete_laplace with the same arguments."""
+    """Index of the smallest scores[j] - noise, with noise as in discrete_laplace."""
     return choose(bits, NOISY_MIN, scores, checked_laplace_rate(numerator, log2_denominator), two_sided)

@@ -1,4 +1,4 @@
-"""How many threads a pass over the data uses."""
+"""The number of threads for a pass over the data."""
 
 import functools
 import os
@@ -6,7 +6,7 @@ import os
 from dperm._kernels.row_kernels import openmp_threads, threads_compiled_in
 from dperm._kernels.samplers import process_mark
 
-# Below this many matrix entries a pass takes less time than waking a second thread.
+# A pass over fewer matrix entries takes less time than waking up a second thread.
 _SERIAL_ENTRIES = 1 << 16
 
 _first_process = process_mark()
@@ -15,25 +15,25 @@ _first_process = process_mark()
 def forked() -> bool:
     """Whether this process was forked after dperm was imported.
 
-    GNU OpenMP does not survive a fork: a child that asks for threads hangs if its parent had used them, which
-    any other library in the process may have done. Passes in a forked child run in one thread.
+    GNU OpenMP does not survive a fork: a child that uses threads hangs if its parent has used them, which any
+    library in the process may have done. So passes in a forked child run in one thread.
     """
     return process_mark() != _first_process
 
 
 @functools.cache
 def _cores() -> int:
-    """Cores of the machine, or what the container's quota of CPU time (cgroup) comes to."""
+    """Cores of the machine, or the number that the container's CPU quota (cgroup) amounts to."""
     from joblib import cpu_count
 
     return int(cpu_count())
 
 
 def machine_threads() -> int:
-    """Threads of a large pass in this process.
+    """Number of threads for a large pass in this process.
 
-    The least of: cores, CPU affinity, quota of the container, what the OpenMP library was told by
-    OMP_NUM_THREADS, OMP_THREAD_LIMIT or threadpoolctl; 1 in a forked child, and without OpenMP.
+    The minimum of: cores, CPU affinity, CPU quota of the container, and the limit set by OMP_NUM_THREADS,
+    OMP_THREAD_LIMIT or threadpoolctl; 1 in a forked child, and without OpenMP.
     """
     if forked() or not threads_compiled_in():
         return 1
@@ -51,9 +51,9 @@ def check_n_threads(n_threads: int | None) -> None:
 
 
 def threads_for(n_threads: int | None, n_entries: int) -> int:
-    """Threads for a pass over ``n_entries`` matrix entries; the result never depends on it.
+    """Number of threads for a pass over ``n_entries`` matrix entries; results never depend on it.
 
-    A number is taken as it is; None and -1 stand for :func:`machine_threads`.
+    None and -1 mean :func:`machine_threads`.
     """
     if n_entries < _SERIAL_ENTRIES or forked() or not threads_compiled_in():
         return 1

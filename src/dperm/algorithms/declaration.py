@@ -1,7 +1,7 @@
-"""From a body ``(fit, given)`` to a public function: its signature and its docstring.
+"""Turns the body of an algorithm, ``(fit, given)``, into a public function with signature and docstring.
 
-The arguments of an algorithm are the fields of one dataclass: its settings and the common terms. What they
-mean is said where they are declared; an algorithm's own docstring adds to that, or says it differently.
+The arguments of an algorithm are the fields of one dataclass: its settings and the common terms. They are
+documented where they are declared; the algorithm's own docstring can override entries.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Result = TypeVar("Result", bound=FitResult)
 
 _RAISES = """\
 ValueError, TypeError
-    For a setting out of range, settings that do not go together, an objective that the algorithm is not
-    for, or a paper calibration that does not give the claimed guarantee.
+    For a setting out of range, incompatible settings, an objective that the algorithm does not support, or a
+    paper calibration that does not give the claimed guarantee.
 DataError
-    For more records than ``n_public``, where the proof needs a bound on their number.
+    For more records than ``n_public``, if the proof needs a bound on their number.
 BudgetExceededError
     When the ledger cannot afford the fit."""
 
@@ -32,9 +32,9 @@ BudgetExceededError
 def algorithm(
     arguments: Callable[P, Given], **needed: Any
 ) -> Callable[[Callable[[Fit, Given], Result]], Callable[P, Result]]:
-    """Make a public function that takes the fields of a class as its arguments.
+    """Decorator that makes a public function with the fields of a class as its arguments.
 
-    It is run on objectives that have what is needed: see :class:`dperm.algorithms.requirements.Needs`.
+    Further keywords are the :class:`dperm.algorithms.requirements.Needs` of the algorithm.
     """
 
     def declare(body: Callable[[Fit, Given], Result]) -> Callable[P, Result]:
@@ -52,15 +52,16 @@ def algorithm(
                 return body(fit, given)
 
         run.__signature__ = signature  # type: ignore[attr-defined]
-        if body.__doc__ is not None:  # there is none under python -OO
-            run.__doc__ = full_docstring(body.__doc__, arguments, signature)
+        if body.__doc__ is not None:  # python -OO strips docstrings
+            theory = f"Pseudo-code, guarantee and proof: :doc:`/theory/{body.__name__}`."
+            run.__doc__ = full_docstring(body.__doc__, theory, arguments, signature)
         return needs(**needed)(run)
 
     return declare
 
 
 def public_signature(arguments: Callable[..., Terms], result: str = "FitResult") -> inspect.Signature:
-    """The signature of an algorithm with these arguments: the common terms come last."""
+    """The signature of an algorithm with these arguments, the common terms last."""
     own = inspect.signature(arguments)
     last = ("calibration", "neighbors", "ledger", "random_state", "callback")
     parameters = sorted(
@@ -78,8 +79,8 @@ def _annotation(parameter: inspect.Parameter) -> str:
     return f"{setting[1]} | None" if parameter.default is None else setting[1]
 
 
-def full_docstring(docstring: str, arguments: Any, signature: inspect.Signature) -> str:
-    """The docstring with a numpydoc section for every argument, for the result and for what is raised."""
+def full_docstring(docstring: str, theory: str, arguments: Any, signature: inspect.Signature) -> str:
+    """The docstring with `theory` and numpydoc sections for all arguments, the result and exceptions."""
     head, sections = _sections(docstring)
     entries: dict[str, str] = {}
     for kind in reversed(arguments.__mro__):
@@ -90,22 +91,24 @@ def full_docstring(docstring: str, arguments: Any, signature: inspect.Signature)
         for name, parameter in signature.parameters.items()
     ]
     written = {
-        "Parameters": "\n".join(dict.fromkeys(described)),  # several names may share an entry
+        "Parameters": "\n".join(dict.fromkeys(described)),  # names may share an entry
         "Returns": str(signature.return_annotation),
         "Raises": _RAISES,
     }
     sections = written | {name: text for name, text in sections.items() if name != "Parameters"}
-    return "\n\n".join([head, *(f"{name}\n{'-' * len(name)}\n{text}" for name, text in sections.items())])
+    return "\n\n".join(
+        [head, theory, *(f"{name}\n{'-' * len(name)}\n{text}" for name, text in sections.items())]
+    )
 
 
 def _sections(docstring: str) -> tuple[str, dict[str, str]]:
-    """What stands before the first section, and the sections by name."""
+    """The text before the first section, and the sections by name."""
     head, *rest = re.split(r"^(\w+)\n-+\n", inspect.cleandoc(docstring), flags=re.MULTILINE)
     return head.strip(), {name: text.strip() for name, text in zip(rest[::2], rest[1::2], strict=True)}
 
 
 def _entries(section: str) -> dict[str, str]:
-    """The entries of a section by the names that they describe."""
+    """The entries of a section, keyed by the names that they document."""
     entries: dict[str, str] = {}
     for entry in re.split(r"\n(?=\S)", section) if section else []:
         entries |= dict.fromkeys(entry.partition(" : ")[0].split(", "), entry)

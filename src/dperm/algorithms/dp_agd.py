@@ -1,16 +1,16 @@
-"""DP-AGD: gradient descent that spends as much of its budget per step as the step needs.
+"""DP-AGD: gradient descent with an adaptive privacy budget per iteration and a private line search.
 
 Lee and Kifer, "Concentrated differentially private gradient descent with adaptive per-iteration
 privacy budget", KDD 2018, Algorithm 2, with three corrections: gradient measurements are averaged
-unnormalised, every access is checked against the budget before it is made, and the selection is
-charged as the bounded-range mechanism that it is. What is done with released values costs nothing:
-by default directions have momentum, steps shrink when 0 wins, and late iterates are averaged.
+unnormalised, every access is checked against the budget before it is made, and a selection is
+charged as a bounded-range mechanism. By default, as free post-processing, directions have momentum, steps
+shrink when 0 wins, and late iterates are averaged.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -50,29 +50,29 @@ class DPAGDSchedule(Schedule):
     Attributes
     ----------
     splits : int
-        Number of first-try iterations that the budget is planned for.
+        Number of iterations that the budget would last for if each line search succeeded at once.
     selection_share : float
-        Portion of the budget for the line searches, in (0, 1).
+        Share of the budget for the line searches, in (0, 1).
     clip, loss_clip : float
         Bounds on one record's gradient norm and loss.
     step_max : float
         Largest step of the first line searches, in the unit of the weights.
     growth : float
-        Budget of a further measurement, relative to what the gradient has cost so far.
+        Budget of a repeated measurement, relative to what the gradient has cost so far.
     momentum : float
-        Weight of the last direction in the next, in [0, 1); forgotten when 0 wins.
+        Weight of the last direction in the next, in [0, 1); reset when 0 wins.
     shrink : float
-        ``step_max`` is multiplied by this each time 0 wins, in (0, 1].
+        Factor for ``step_max`` each time 0 wins, in (0, 1].
     average : bool
-        Return the mean of the later iterates (at least the last half) instead of the last.
+        Return the mean of the later iterates (at least the last half) instead of the last one.
     n_candidates : int
-        Positive steps ``j step_max / n_candidates`` on offer in a line search.
+        Number of positive steps ``j step_max / n_candidates`` in a line search.
     step_window : int
-        After this many updates ``step_max`` becomes 1.1 times the largest step chosen among them.
+        Number of updates after which ``step_max`` becomes 1.1 times the largest step among them.
     step_cap : float
-        What ``step_max`` never exceeds; infinite for no limit, as published.
+        Upper limit of ``step_max``; infinite for no limit, as published.
     max_iter : int
-        Most updates.
+        Largest number of updates.
     """
 
     splits: Setting[int] = Setting(check.step_count)
@@ -90,7 +90,7 @@ class DPAGDSchedule(Schedule):
     max_iter: Setting[int] = Setting(check.step_count)
 
 
-# Lee and Kifer's own settings; the share of the selections follows from theirs.
+# Lee and Kifer's own settings; the selection share follows from their split of epsilon.
 PAPER_SCHEDULE = DPAGDSchedule(
     splits=60,
     selection_share=0.5,
@@ -114,9 +114,9 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     Notes
     -----
     As in :func:`dperm.algorithms.noisy_gd.noisy_gd_schedule` everything depends on the signal-to-noise number
-    ``k = n mu / sqrt(dimension)``. Many cheap iterations beat few dear ones; a tenth of the budget is enough
-    for the line searches. Real targets bounded by Y set the scale of losses and steps; losses of class
-    codes are clipped at about twice the loss of a guess. Without noise the clips are out of reach.
+    ``k = n mu / sqrt(dimension)``. Many cheap iterations beat few expensive ones; a tenth of the budget is
+    enough for the line searches. A bound on real targets sets the scale of losses and steps; softmax losses
+    are clipped at about twice the loss of a random guess. Without noise the clips are too large to matter.
     """
     problem = problem.per_record()
     signal, loss, row_norm = problem.signal, problem.loss, problem.row_norm
@@ -128,12 +128,13 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     else:
         clip = longest * clip_share(problem, longest, 0.05)
         loss_clip = 1.5 if bound == math.inf else loss.value_at_zero
-    # With much signal labels can be told apart far from 0, and window by window a step grows by a tenth.
+    # With a strong signal the optimum for labels is far from 0, and steps grow by a tenth per window only.
     reach = 4.0 * min(max(1.0, math.sqrt(signal / 500.0)), 4.0) if bound == math.inf else bound
     if not problem.private:
         reach = min(reach, 4.0)  # the line search is exact
-        loss_clip *= 16.0  # without noise it only moves the optimum; more would make the sums coarse
-    return DPAGDSchedule(
+        loss_clip *= 16.0  # without noise it only moves the optimum; a larger one would coarsen the grid
+    return replace(
+        PAPER_SCHEDULE,
         splits=round(min(max(40.0, min(signal, 400.0), 0.25 * signal), 1000.0)),
         selection_share=0.1,
         clip=clip,
@@ -143,10 +144,6 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
         momentum=0.9,
         shrink=0.9,
         average=True,
-        n_candidates=20,
-        step_window=10,
-        step_cap=math.inf,
-        max_iter=10_000,
     )
 
 
@@ -156,11 +153,11 @@ class DPAGDArguments(DPAGDSchedule, LearnedScales, PublishedTerms):
     Attributes
     ----------
     accountant : {"zcdp", "gdp"}
-        What adds up; by default that of the ledger, or else "zcdp" when the selections take more than a
+        How costs are added up; by default as in the ledger, or else "zcdp" if the selections take more than a
         fifth of the budget. Not with batches, whose costs are Renyi divergences.
     batch_size : float
-        Every measurement and every line search sees a fresh Poisson sample of this expected size. By default
-        all records. For ``add_or_remove`` and records in memory.
+        Expected size of a fresh Poisson sample for every measurement and every line search. By default they
+        use all records. For ``add_or_remove`` and records in memory.
     """
 
     accountant: str | None = None
@@ -171,11 +168,6 @@ class DPAGDArguments(DPAGDSchedule, LearnedScales, PublishedTerms):
 def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
     """Minimise with an adaptive privacy budget per iteration and a private line search.
 
-    Each iteration measures the gradient, then chooses a step size among ``n_candidates`` and 0 by a
-    private comparison of losses. When 0 wins, the direction was too noisy: the gradient is measured
-    again with a little more budget and averaged with what is known, and later iterations start with
-    that larger budget.
-
     Settings follow from public numbers where they are not given: :func:`dp_agd_schedule`.
     ``momentum=0, shrink=1, average=False`` is the published algorithm, corrected.
 
@@ -184,17 +176,15 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
     objective : Objective
         Any non-negative loss.
     calibration : {"tight", "paper"}
-        "paper": the published settings, conversion and Laplace noisy-min (``add_or_remove`` only). The
-        published split of the budget leaves no choice of `selection_share` and `accountant`.
+        "paper": the published settings, conversion and Laplace noisy-min (``add_or_remove`` only), which
+        determine `selection_share` and `accountant`.
     callback : callable, optional
         Called after each update with ``{"iteration", "coef", "step", "gradient_budget"}``, all released.
 
     Notes
     -----
-    (epsilon, delta)-DP of the whole transcript (measurements, chosen steps, number of iterations) by the
-    zCDP filter of Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, or the GDP filter of Smith and
-    Thakurta 2022; selections have bounded range (Dong, Durfee and Rogers 2020). With batches the filter caps
-    Renyi divergences of sampled accesses, see :mod:`dperm.accounting.renyi_filter`.
+    The whole transcript (measurements, chosen steps, number of iterations) is (epsilon, delta)-DP, by a
+    privacy filter.
 
     Examples
     --------
@@ -209,18 +199,14 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
     scales = scales_to_learn(fit, given)
     problem = fit.problem.without(scales.together)
     schedule = given.completed(PAPER_SCHEDULE if fit.as_published else dp_agd_schedule(problem))
-    if fit.as_published:
-        for name in ("selection_share", "accountant"):
-            if (value := getattr(given, name)) is not None:
-                raise ValueError(
-                    f"calibration='paper' of dp_agd has a {name} of its own: leave it out, got {value!r}"
-                )
     sampled = schedule.batch_size is not None
     if sampled:
         _check_batches(fit, given)
         plan: _Plan = _sampled_plan(fit, schedule, scales)
+    elif fit.as_published:
+        plan = _published_plan(fit, given, schedule.splits)
     else:
-        plan = _published_plan(fit, schedule.splits) if fit.as_published else _plan(fit, schedule, scales)
+        plan = _plan(fit, schedule, scales)
     plan.check(fit, schedule)
     facts = {"selection_share": plan.selection_share, **scales.facts()}
     if not sampled:
@@ -231,7 +217,8 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
         schedule = given.completed(dp_agd_schedule(frame.problem))
     run = _Run(fit, release, plan, schedule, frame)
     run.descend()
-    mechanism = f"adaptive gradient descent: Gaussian noise on gradients, {plan.selection_name}"
+    selection = "Laplace report-noisy-min" if fit.as_published else "exponential mechanism on step sizes"
+    mechanism = f"adaptive gradient descent: Gaussian noise on gradients, {selection}"
     return fit.result(
         run.released(),
         frame.in_words(mechanism),
@@ -243,21 +230,16 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
 
 @dataclass(frozen=True)
 class _Plan:
-    """How the budget is cut up."""
+    """How the budget is divided."""
 
     budget: Budget | RenyiFilter
     gradient_units: Units  # cost of the first measurement of a gradient
     selection_units: Units  # cost of a line search
-    selection_share: float  # of the two together
-    laplace: bool
+    selection_share: float  # of a gradient and a line search together
     scales: ScaleNoise
 
-    @property
-    def selection_name(self) -> str:
-        return "Laplace report-noisy-min" if self.laplace else "exponential mechanism on step sizes"
-
     def multiplier(self, units: Units) -> float:
-        """Noise multiplier of a measurement that costs so much."""
+        """Noise multiplier of a measurement of this cost."""
         return gaussian_noise_multiplier(units, self.budget.accountant)
 
     def eta(self) -> float:
@@ -265,19 +247,18 @@ class _Plan:
         return selection_eta(self.selection_units, self.budget.accountant)
 
     def precision(self, units: Units) -> float:
-        """Weight of a measurement among others of the same gradient."""
+        """Weight of a measurement in the average of those of the same gradient."""
         return units
 
     def fits(self, measurement: Units = 0) -> bool:
-        """Whether the budget has room for a line search, after a measurement."""
+        """Whether the budget has room for a measurement of this cost and a line search."""
         assert isinstance(self.budget, Budget)
         return self.budget.fits(measurement + self.selection_units)
 
     def check(self, fit: Fit, schedule: DPAGDSchedule) -> None:
         """Raise ValueError unless the noise of every measurement, the cheapest included, can be drawn."""
         fit.objective.check_sums(loss_clip=schedule.loss_clip)
-        units = _further_units(schedule, self.gradient_units)
-        for cost in (self.gradient_units, units):
+        for cost in (self.gradient_units, _further_units(schedule, self.gradient_units)):
             multiplier = self.multiplier(cost)
             fit.check_gradient_noise(schedule.clip, multiplier)
             self.scales.check(fit, schedule.clip, multiplier)
@@ -285,35 +266,30 @@ class _Plan:
 
 @dataclass(frozen=True)
 class _SampledPlan(_Plan):
-    """The same for accesses to secret samples: units are of divergence at one order."""
+    """A plan for subsampled accesses: costs are Renyi divergences at one order."""
 
     sampled: SampledPlan
 
     def multiplier(self, units: Units) -> float:
-        """Noise multiplier of a measurement that costs so much."""
         return self.sampled.noise_multiplier(units_as_float(units))
 
     def eta(self) -> float:
-        """Bounded range of a line search."""
         return self.sampled.eta(self.sampled.selection)
 
     def precision(self, units: Units) -> float:
-        """Weight of a measurement among others of the same gradient."""
         return self.multiplier(units) ** -2
 
     def fits(self, measurement: Units = 0) -> bool:
-        """Whether the budget has room for a line search, after a measurement."""
         assert isinstance(self.budget, RenyiFilter)
         measured = [GaussianRelease(self.multiplier(measurement))] if measurement else []
         return self.budget.fits(*measured, ExponentialMechanismRelease(self.eta()))
 
 
 def _check_batches(fit: Fit, given: DPAGDArguments) -> None:
-    """What does not go with samples."""
+    """Raise ValueError for settings that do not go with samples."""
     if fit.neighbors is not Neighbours.ADD_OR_REMOVE or fit.as_published or given.accountant is not None:
         raise ValueError("batch_size goes with add_or_remove, calibration='tight' and no accountant")
-    if given.batch_size > fit.n:
-        raise ValueError(f"batch_size must be at most n_public = {fit.n}, got {given.batch_size!r}")
+    fit.check_batch_size(given.batch_size)
     fit.objective._part(np.zeros(0, dtype=np.int64), fit.n)  # refuses records that are not in memory
 
 
@@ -322,32 +298,33 @@ def _sampled_plan(fit: Fit, schedule: DPAGDArguments, scales: ScaleShares) -> _S
     share, rate = schedule.selection_share, min(1.0, schedule.batch_size / fit.n * (1.0 + 2.0**-50))
     sampled, budget = sampled_plan(fit.epsilon, fit.delta, rate, schedule.splits, share, noise.releases)
     units = floor_units(sampled.gradient), floor_units(sampled.selection)
-    return _SampledPlan(budget, *units, share, laplace=False, scales=noise, sampled=sampled)
+    return _SampledPlan(budget, *units, share, scales=noise, sampled=sampled)
 
 
 def _plan(fit: Fit, schedule: DPAGDArguments, scales: ScaleShares) -> _Plan:
-    accountant = schedule.accountant
+    accountant, share = schedule.accountant, Fraction(schedule.selection_share)
     if accountant is None:
         by_share = "zcdp" if schedule.selection_share > 0.2 else "gdp"
         accountant = by_share if fit.ledger is None else str(fit.ledger.accountant)
     budget, rest = fit.budget(accountant), fit.budget(accountant)
-    noise_of_scales = ScaleNoise.of(scales, budget, rest)
-    share_of_selections = Fraction(schedule.selection_share)
+    noise_of_scales = ScaleNoise.of(scales, budget, rest)  # taken off the rest
     return _Plan(
         budget=budget,
-        gradient_units=rest.share(schedule.splits, 1 - share_of_selections),
-        selection_units=rest.share(schedule.splits, share_of_selections),
+        gradient_units=rest.share(schedule.splits, 1 - share),
+        selection_units=rest.share(schedule.splits, share),
         selection_share=schedule.selection_share,
-        laplace=False,
         scales=noise_of_scales,
     )
 
 
-def _published_plan(fit: Fit, splits: int) -> _Plan:
-    """Lee and Kifer, section 5: eq. (5) for the budget, equal splits, textbook Gaussian.
+def _published_plan(fit: Fit, given: DPAGDArguments, splits: int) -> _Plan:
+    """Lee and Kifer, section 5: equation (5) for the budget, equal splits, textbook Gaussian.
 
-    With ``replace_one`` the selection noise would be too small by a factor of 2.
+    Under ``replace_one`` the selection noise would be too small by a factor of 2.
     """
+    for name in ("selection_share", "accountant"):
+        if (value := getattr(given, name)) is not None:
+            raise ValueError(f"calibration='paper' of dp_agd determines {name}: leave it out, got {value!r}")
     fit.check_published("dp_agd")
     rho = zcdp_rho_bun_steinke(fit.epsilon, fit.delta)
     share_of_epsilon = fit.epsilon / (2.0 * splits)
@@ -358,13 +335,12 @@ def _published_plan(fit: Fit, splits: int) -> _Plan:
         gradient_units=gradient_units,
         selection_units=selection_units,
         selection_share=float(Fraction(selection_units) / Fraction(gradient_units + selection_units)),
-        laplace=True,
         scales=ScaleNoise(),
     )
 
 
 def _further_units(schedule: DPAGDSchedule, spent: Units) -> Units:
-    """What one more measurement costs of a gradient that has cost `spent`."""
+    """Cost of one more measurement of a gradient that has cost `spent` so far."""
     return spent if spent == math.inf else max(1, math.floor(schedule.growth * spent))
 
 
@@ -384,11 +360,10 @@ class _Run:
         self.batches: SecretBatches | None = None
         if schedule.batch_size is not None:
             self.batches = SecretBatches("poisson", release.sampling_bits(), schedule.batch_size, fit.n)
-        #: What a sum over the records is divided by.
-        self.count = schedule.batch_size or fit.n
+        self.count = schedule.batch_size or fit.n  # divisor of sums
 
     def descend(self) -> None:
-        """Update until the budget cannot pay for another measurement and line search."""
+        """Update until the budget cannot afford another measurement and line search."""
         history, schedule = self.fit.history, self.schedule
         while len(history) < schedule.max_iter and self.plan.fits(self.gradient_units):
             chosen = self._search(self._gradient_sum())
@@ -411,21 +386,20 @@ class _Run:
         return records.mapped_gradient_sum(self.w, clip, through, keep_predictions=keep)
 
     def _records(self) -> Objective:
-        """All, or a fresh sample."""
+        """All records, or a fresh sample."""
         return self.objective if self.batches is None else self.objective._sampled(next(self.batches))
 
     def released(self) -> Array:
-        """What the run returns."""
+        """The result of the run."""
         return self.average.mean() if self.schedule.average and self.fit.history else self.w
 
     def _search(self, gradient_sum: Bounded) -> tuple[Array, float] | None:
-        """Direction and positive step, measuring again while 0 wins; None when the budget is used up.
+        """Direction and positive step, measuring again while 0 wins; None if the budget is used up.
 
-        The direction is that of the weights; in the frame its length is 1.
+        The direction is in the coordinates of the data; in those of the frame its length is 1.
         """
-        plan, schedule = self.plan, self.schedule
-        spent = self.gradient_units
-        measured = self._measure(gradient_sum, spent)
+        plan, schedule, spent = self.plan, self.schedule, self.gradient_units
+        measured = self.release.gaussian_sum(gradient_sum, plan.multiplier(spent))
         while True:
             gradient = measured / self.count + self.frame.factors * self.objective.penalty_gradient(self.w)
             towards = schedule.momentum * self.velocity + gradient
@@ -440,7 +414,7 @@ class _Run:
                 return direction, float(steps[chosen])
             self.velocity = np.zeros_like(self.velocity)
             self.step_max *= schedule.shrink
-            if spent == math.inf:  # without noise another measurement tells nothing: look closer
+            if spent == math.inf:  # without noise a new measurement would be the same: search closer to 0
                 self.step_max /= schedule.n_candidates
                 if self.step_max < 1e-12 * schedule.step_max:
                     return None
@@ -448,25 +422,21 @@ class _Run:
             extra = _further_units(schedule, spent)
             if not plan.fits(extra):
                 return None
-            # Raw with raw, weighted by inverse variance.
-            again = self._measure(gradient_sum if self.batches is None else self._gradient_sum(), extra)
+            # Average the unnormalised measurements, weighted by inverse variance.
+            gradient_sum = gradient_sum if self.batches is None else self._gradient_sum()
+            again = self.release.gaussian_sum(gradient_sum, plan.multiplier(extra))
             before, more = plan.precision(spent), plan.precision(extra)
             measured = (before * measured + more * again) / (before + more)
             spent += extra
 
-    def _measure(self, gradient_sum: Bounded, units: Units) -> Array:
-        return self.release.gaussian_sum(gradient_sum, self.plan.multiplier(units))
-
     def _select(self, direction: Array, steps: Array) -> int:
         scores = self._records().clipped_loss_sums(self.w, direction, steps, self.schedule.loss_clip)
-        public = self.count * self._penalties(direction, steps)
-        if self.plan.laplace:
-            # Clipped losses move together when a record is added, so C / scale is the epsilon spent.
+        public = np.zeros(len(steps))
+        if self.objective.l2 > 0.0:
+            penalties = [self.objective.penalty(self.w - step * direction) for step in steps]
+            public = self.count * np.array(penalties)
+        if self.fit.as_published:
+            # A record changes all clipped losses in the same direction, so C / scale is the epsilon spent.
             epsilon = pure_epsilon(self.plan.selection_units, self.plan.budget.accountant)
             return self.release.select_laplace(scores, epsilon, public)
         return self.release.select(scores, self.plan.eta(), public)
-
-    def _penalties(self, direction: Array, steps: Array) -> Array:
-        if self.objective.l2 == 0.0:
-            return np.zeros(len(steps))
-        return np.array([self.objective.penalty(self.w - step * direction) for step in steps])

@@ -1,8 +1,6 @@
-"""DP-LSSGD and DP-LSAdam: private stochastic gradients, smoothed before the step.
+"""DP-LSSGD and DP-LSAdam: DP-SGD with Laplacian smoothing of the noisy gradients.
 
-Wang, Gu, Boedihardjo, Wang, Barekat and Osher, "DP-LSSGD: a stochastic optimization method to lift the
-utility in privacy-preserving ERM", MSML 2020, Algorithm 1. Smoothing comes after the noise and is
-invertible: the guarantee is that of DP-SGD with the same noise, neither better nor worse.
+Wang, Gu, Boedihardjo, Wang, Barekat and Osher, MSML 2020, Algorithm 1. Smoothing is post-processing.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from dperm.algorithms.settings import Setting
 from dperm.mechanisms.smoothing import laplacian_smoothing
 from dperm.objective.objective import Array, Objective
 
-# Sampling under which the published theorem is stated, by relation.
+# Sampling scheme of the published theorem, by neighbouring relation.
 _PAPER_SAMPLING = {"add_or_remove": "poisson", "replace_one": "without_replacement"}
 
 
@@ -31,10 +29,10 @@ class SmoothedArguments(MinibatchArguments):
     Attributes
     ----------
     smoothing : float
-        sigma of :func:`dperm.mechanisms.laplacian_smoothing`, at least 0; along the columns, of each class on
-        its own, the intercept left alone. 0 is :func:`dp_sgd`.
+        sigma of :func:`dperm.mechanisms.laplacian_smoothing`, at least 0; along the columns, for each class
+        separately, the intercept excluded. 0 is :func:`dp_sgd`.
     image_shape : sequence of ints
-        Height, width and so on of the image that a row is, in C order: smoothed along each of these.
+        Shape of the image in a row, in C order, such as height and width: smoothed along each axis.
     """
 
     smoothing: Setting[float] = Setting(check.non_negative, 1.0)
@@ -54,15 +52,10 @@ def dp_lssgd(fit: Fit, given: SmoothedArguments) -> FitResult:
         Any loss. Smoothing helps where neighbouring columns have similar weights: signals, images.
     calibration : {"tight", "paper"}
         "paper": the noise of the paper's Theorem 1, with ``sampling="poisson"`` under ``add_or_remove`` and
-        ``"without_replacement"`` under ``replace_one``. The theorem is false as stated: the noise is
-        refused wherever the accountant does not confirm the claim.
+        ``"without_replacement"`` under ``replace_one``. It often fails, and is then refused.
     callback : callable, optional
         Called after each step with ``{"iteration", "coef", "gradient"}``, all released; the gradient is the
         smoothed one.
-
-    Notes
-    -----
-    Guarantee and accounting as in :func:`dp_sgd`: what follows the noise is post-processing.
 
     Examples
     --------
@@ -81,8 +74,8 @@ def dp_lssgd(fit: Fit, given: SmoothedArguments) -> FitResult:
 def dp_lsadam(fit: Fit, given: SmoothedArguments) -> FitResult:
     """Minimise by Adam on noisy gradients that are smoothed before each step.
 
-    As :func:`dp_lssgd`, but for what is made of the smoothed gradients: `step_size` is the length of a
-    typical step in one coordinate, and `momentum` the decay of the mean gradient.
+    As :func:`dp_lssgd`, with Adam as the optimizer: `step_size` is the length of a typical step in one
+    coordinate, and `momentum` the decay of the mean gradient.
 
     Examples
     --------
@@ -108,7 +101,7 @@ def _smoothed_descent(name: str, fit: Fit, given: SmoothedArguments, optimizer: 
 def _smoother(
     objective: Objective, smoothing: float, image_shape: Sequence[int] | None
 ) -> Callable[[Array], Array]:
-    """Smoothing of a gradient along the columns of the data; other weights pass unchanged."""
+    """Smoothing of a gradient along the columns of the data; the intercept stays as it is."""
     n_columns = objective.n_columns
     if image_shape is not None and not isinstance(image_shape, Sequence | np.ndarray):
         raise ValueError(f"image_shape must be a sequence of integers such as (28, 28), got {image_shape!r}")

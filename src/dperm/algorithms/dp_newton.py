@@ -1,12 +1,8 @@
 """Newton's method with noise on gradients and on directions.
 
-Ganesh, Haghifam, Steinke and Thakurta, "Faster differentially private convex optimization via second-order
-methods", NeurIPS 2023: the double-noise mechanism with regularised Hessians. A gradient is released with
-noise; the direction ``(H + shift I)^-1`` takes it to is then released with noise, too. That is ``d`` noisy
-numbers and not the ``d^2`` of a noisy Hessian.
-
-``calibration="paper"`` is the published mechanism: zCDP by the conversion of Bun and Steinke (2016, Lemma
-3.6), and a shift that is chosen anew at every step from a noisy trace of the Hessian.
+The double-noise mechanism of Ganesh, Haghifam, Steinke and Thakurta, NeurIPS 2023, with regularised Hessians.
+``calibration="paper"`` is the published version: zCDP by the conversion of Bun and Steinke (2016, Lemma 3.6),
+and a shift that is chosen at every step from a noisy trace of the Hessian.
 """
 
 from __future__ import annotations
@@ -37,16 +33,16 @@ class DPNewtonSchedule(Schedule):
     Attributes
     ----------
     steps : int
-        Newton steps; each costs a noisy gradient and a noisy direction.
+        Number of Newton steps; each releases a noisy gradient and a noisy direction.
     clip : float
         Bound on the norm of one record's gradient.
     shift : float
         Added to the eigenvalues of the mean Hessian; positive.
     gradient_share : float
-        Share of a step's budget that its gradient gets, strictly between 0 and 1.
+        Share of a step's budget for its gradient, strictly between 0 and 1.
     hessian : {"upper_bound", "exact"}
-        The paper's QU and Hess: that of parabolas above the losses, with which no step overshoots, or the
-        Hessian itself, which is faster close to the optimum and may diverge far from it.
+        The paper's QU and Hess: the Hessian of quadratic upper bounds of the losses, with which no step
+        overshoots, or the Hessian itself, which is faster close to the optimum and may diverge far from it.
     tail : float
         The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1].
     """
@@ -59,24 +55,24 @@ class DPNewtonSchedule(Schedule):
     tail: Setting[float] = Setting(check.fraction)
 
 
-_LAST = 1e-9  # of the iterates: one
+_LAST = 1e-9  # a tail of one iterate
 
 
 def dp_newton_schedule(problem: PublicProblem) -> DPNewtonSchedule:
     """Default settings from public numbers alone.
 
-    A loss without a Lipschitz constant is clipped like a loss of slope 1, without noise out of reach.
+    A loss without a Lipschitz constant is clipped like a loss of slope 1; without noise hardly at all.
 
     Notes
     -----
-    The noise of a direction has the length ``sqrt(dimension) z b ||g|| / (n shift^2)``, ``z`` the noise
-    multiplier and ``b`` the smoothness of the loss. The next gradient grows by that times a curvature of at
-    most ``b``: the shift keeps the product below ``||g||``, or noise would feed on itself. With little
-    signal ``k = n mu / sqrt(dimension)`` it grows further, like ``k^-2``: in steps of full length the noise
-    of the gradients would carry the weights far from 0. That noise is proportional to the clip, which for
-    residuals is well below the longest gradient unless there is much signal: few are that long once weights
-    fit. Averaged iterates have no more noise in many steps than in few, and directions of less curvature than
-    the shift need many: a third of k, from 20 to 200.
+    The noise of a direction has the norm ``sqrt(dimension) z b ||g|| / (n shift^2)``, with the noise
+    multiplier ``z`` and the smoothness ``b`` of the loss. It changes the next gradient by at most ``b`` times
+    as much: the shift keeps that below ``||g||``, or noise would amplify itself. At a weak signal
+    ``k = n mu / sqrt(dimension)`` the shift grows further, like ``k^-2``, as gradient noise in full steps
+    would carry the weights far from 0. That noise is proportional to the clip, which for residuals is well
+    below the longest gradient unless the signal is strong: few gradients are that long near the optimum.
+    Averaged iterates have no more noise in many steps than in few, and directions of less curvature than the
+    shift need many steps: k / 3, from 20 to 200.
     """
     problem = problem.per_record()
     signal, loss, row_norm = problem.signal, problem.loss, problem.row_norm
@@ -84,9 +80,8 @@ def dp_newton_schedule(problem: PublicProblem) -> DPNewtonSchedule:
     steps = round(min(max(signal / 3.0, 20.0), 200.0))
     gradient_share = 0.7
     longest = longest_gradient(loss, row_norm, noisy=problem.private)
-    relative_noise = (
-        math.sqrt(steps / (1.0 - gradient_share)) / signal
-    )  # of a direction, times smoothness / shift
+    # Noise of a direction, relative to smoothness ||g|| / shift^2.
+    relative_noise = math.sqrt(steps / (1.0 - gradient_share)) / signal
     return DPNewtonSchedule(
         steps=steps,
         clip=longest if loss.classification else longest * clip_share(problem, longest, 0.3),
@@ -119,15 +114,14 @@ def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
     objective : Objective
         With a loss that has a second derivative: logistic, Huber, squared hinge, squared error.
     calibration : {"tight", "paper"}
-        Noise by the exact accounting of Gaussian differential privacy, or as published: for add_or_remove
-        and a finite epsilon, with a shift from a noisy trace (unless `shift` is given) and 15 steps.
+        Exact accounting by Gaussian differential privacy, or the published mechanism for add_or_remove and a
+        finite epsilon, with a shift from a noisy trace (unless `shift` is given) and 15 steps.
     callback : callable, optional
         Called after each step with ``{"iteration", "coef", "gradient"}``, all released.
 
     Notes
     -----
-    All releases are Gaussian and the squares of their ``mu`` add up exactly, though each sensitivity of a
-    direction is proportional to the gradient released before it (Dong, Roth and Su 2022, Corollary 3.3).
+    The whole transcript, all iterates included, is (epsilon, delta)-DP.
 
     Examples
     --------
@@ -160,7 +154,7 @@ def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
         # 1. noisy gradient
         gradient_sum = objective.clipped_gradient_sum(w, schedule.clip)
         gradient = release.gaussian_sum(gradient_sum, costs.gradient) / fit.n + objective.penalty_gradient(w)
-        # 2. the direction that the shifted Hessian takes it to, with noise of its own
+        # 2. noisy Newton direction of the shifted Hessian
         shift_of_step = _published_shift(fit, release, w, costs, upper) if by_trace else schedule.shift
         direction = objective.newton_direction(w, gradient, shift_of_step, upper=upper)
         w = w - release.gaussian_sum(direction, costs.direction)
@@ -170,13 +164,13 @@ def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
     return fit.result(average.mean(), mechanism, n_iter=schedule.steps)
 
 
-_PUBLISHED_STEPS = 15  # with these shares, what the authors' experiments use
+_PUBLISHED_STEPS = 15  # steps and shares of the authors' experiments
 _TRACE_SHARE, _TRACE_COEFFICIENT = Fraction(1, 10), 0.5
 
 
 @dataclass(frozen=True)
 class _Costs:
-    """The budget, and the noise multipliers of a step's releases that use it up."""
+    """The budget, and the noise multipliers of the releases of a step."""
 
     budget: Budget
     gradient: float
@@ -187,18 +181,17 @@ class _Costs:
 
 def _costs(fit: Fit, schedule: DPNewtonSchedule) -> _Costs:
     budget = fit.budget()
-    cost = budget.share(schedule.steps)
-    for_gradient = cost if cost == math.inf else math.floor(cost * schedule.gradient_share)
-    for_direction = cost if cost == math.inf else cost - for_gradient
+    gradient = direction = cost = budget.share(schedule.steps)
+    if cost < math.inf:
+        gradient = math.floor(cost * schedule.gradient_share)
+        direction = cost - gradient
     return _Costs(
-        budget,
-        gradient=gaussian_noise_multiplier(for_gradient, "gdp"),
-        direction=gaussian_noise_multiplier(for_direction, "gdp"),
+        budget, gaussian_noise_multiplier(gradient, "gdp"), gaussian_noise_multiplier(direction, "gdp")
     )
 
 
 def _published_costs(fit: Fit, schedule: DPNewtonSchedule) -> _Costs:
-    """Shares of rho: of a step's part, 7/10 for the gradient, a tenth of the rest for the trace."""
+    """A step's part of rho: `gradient_share` for the gradient, a tenth of the rest for the trace."""
     rho = zcdp_rho_of_lemma(fit.epsilon, fit.delta)
     fit.confirm(rho <= zcdp_rho(fit.epsilon, fit.delta))
     budget = Budget(floor_units(rho), "zcdp")
@@ -219,7 +212,7 @@ def _published_costs(fit: Fit, schedule: DPNewtonSchedule) -> _Costs:
 def _published_shift(fit: Fit, release: Releaser, w: Array, costs: _Costs, upper: bool) -> float:
     """``(c tr(H) / (n^2 rho))^(1/3)`` with a noisy trace, at least ``1 / n``.
 
-    As published, for rows of norm 1 and the smoothness 1/4; here in units of 4 times the smoothness.
+    Published for rows of norm 1 and the smoothness 1/4; here in units of 4 times the smoothness.
     """
     objective, n = fit.objective, fit.n
     unit = 4.0 * objective.loss.smoothness(objective.row_norm)

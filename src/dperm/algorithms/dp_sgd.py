@@ -1,9 +1,7 @@
 """DP-SGD: stochastic gradient descent on secret batches, with clipped gradients and Gaussian noise.
 
-Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar and Zhang, "Deep learning with differential privacy", CCS
-2016, Algorithm 1 (moments accountant); Bassily, Smith and Thakurta, "Private empirical risk
-minimization: efficient algorithms and tight error bounds", FOCS 2014 (advanced composition). By default the
-cost is added up with privacy loss distributions, which need the least noise.
+Abadi et al., CCS 2016, Algorithm 1 (moments accountant); Bassily, Smith and Thakurta, FOCS 2014 (advanced
+composition). By default costs are composed by privacy loss distributions, which need the least noise.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ class DPSGDArguments(LearnedScales, MinibatchArguments):
     Attributes
     ----------
     optimizer : {"momentum", "adam"}
-        What is made of the noisy gradients; it costs no privacy.
+        Update rule on the noisy gradients; it costs no privacy.
     """
 
     optimizer: Setting[str] = Setting(check.one_of(*OPTIMIZERS), "momentum")
@@ -46,9 +44,7 @@ def dp_sgd(fit: Fit, given: DPSGDArguments) -> FitResult:
 
     Notes
     -----
-    The whole transcript, all iterates included, is (epsilon, delta)-DP as long as the batches stay secret:
-    see :func:`dperm.accounting.sgd_epsilon` for the theorems. Sums are divided by the public batch size,
-    never by the number of records in the batch.
+    The whole transcript, all iterates included, is (epsilon, delta)-DP as long as the batches stay secret.
 
     Examples
     --------
@@ -65,7 +61,7 @@ def dp_sgd(fit: Fit, given: DPSGDArguments) -> FitResult:
 
 
 def _scales_to_learn(fit: Fit, given: DPSGDArguments) -> ScaleShares:
-    """Noise multipliers of scales and batches are added up by privacy loss distributions alone."""
+    """Scales need ``accountant="pld"``, the only one that composes their releases with the batches."""
     if given.accountant == "pld":
         return scales_to_learn(fit, given)
     if given.learn_scales is True:

@@ -1,8 +1,6 @@
 """Stochastic gradient descent with noise on every gradient, for losses with kinks.
 
-P. Wang, Y. Lei, Y. Ying, H. Zhang, "Differentially private SGD with non-smooth losses", Applied and
-Computational Harmonic Analysis 56, 2022, Algorithm 2, with small batches (R. Bassily et al., "Private
-stochastic convex optimization with optimal rates", NeurIPS 2019).
+Wang, Lei, Ying and Zhang 2022, Algorithm 2, with small batches as in Bassily et al., NeurIPS 2019.
 """
 
 from __future__ import annotations
@@ -19,7 +17,6 @@ from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.noisy_descent import (
     NoisyDescentArguments,
-    check_batch_size,
     check_calibration,
     noisy_descent,
     sampling_name,
@@ -28,13 +25,11 @@ from dperm.algorithms.settings import Setting
 from dperm.mechanisms.random_source import random_bits
 from dperm.objective.bounded_descent import gradient_bound
 
-# Gradient evaluations of the default schedule, in passes over the records.
-_PASSES = 50
-# The same without noise, where it is more: for that they are batches of 16.
-_EXACT_GRADIENTS = 2e7
-# How far noisy steps on labels are made to go, over 1/row_norm: more, and noise costs more than it gains.
+# Gradient evaluations of the default schedule: passes over the records, and the least number without noise.
+_PASSES, _EXACT_GRADIENTS = 50, 2e7
+# Distance that noisy steps on labels are to travel, times row_norm: beyond, noise costs more than it gains.
 _NOISY_REACH = 30.0
-# The most steps that a default batch size leads to.
+# Largest number of steps that a default batch size leads to.
 _MOST_STEPS = 100_000
 
 
@@ -54,23 +49,11 @@ class DPSGDGradientArguments(NoisyDescentArguments):
 
 
 class NoisyBatches(NamedTuple):
-    """Batches and their noise.
+    """Batches and their noise."""
 
-    Attributes
-    ----------
-    size, steps : int
-        m and T.
-    noise_multiplier : float
-        Standard deviation of the noise on a batch's sum, over its sensitivity.
-    """
-
-    size: int
-    steps: int
-    noise_multiplier: float
-
-    def sigma(self, sensitivity: float) -> float:
-        """Standard deviation of the noise on the mean gradient of a batch."""
-        return self.noise_multiplier * sensitivity / self.size
+    size: int  # m
+    steps: int  # T
+    sigma_over_clip: float  # standard deviation of the noise on a batch's sum, relative to the clip
 
 
 @algorithm(DPSGDGradientArguments, convex=True, linear_prediction=True, random_access=True)
@@ -82,29 +65,26 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
     objective : Objective
         With a convex loss of a linear prediction, smooth or not.
     batch_size : int, optional
-        Records per step, a fresh set of them each time; 1 in the paper. By default the power of 2 for which a
-        bound on the risk is smallest, from public numbers, and not so few that there are more than 100,000
-        steps.
+        Records per step, a fresh set of them each time; 1 in the paper. By default the power of 2 that
+        minimises a bound on the risk, from public numbers, among those with at most 100,000 steps.
     step_size : float, str, mapping or callable, optional
         eta, one number or changing: ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in ``"0.5/sqrt(t)"``; a
         mapping from steps to the sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a function of the step 1,
-        2, .. By default ``R / sqrt(T (G^2 + d sigma^2))``, R the radius or a guess from `row_norm` and the
-        bound on the targets, and at most ``1 / (l2 + beta)``, beta the smoothness or a guess for a kink.
+        2, .. By default ``R / sqrt(T (G^2 + d sigma^2))``, with R the radius or an estimate from `row_norm`
+        and the target bound, and at most ``1 / (l2 + beta)``, with beta the smoothness or an estimate at a
+        kink.
     clip : float, optional
         Bound on the norm of one record's gradient. By default from public numbers: see
         :func:`dperm.algorithms.rules_of_thumb.typical_clip`; with a `radius`, the loss's bound there.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 11 (``batch_size=1``, ``replace_one``, a radius) with the feasible beta
-        of smallest noise, where there is one.
+        of least noise, if there is one.
 
     Notes
     -----
-    The noise comes from the privacy profile of one subsampled step, composed exactly as a privacy-loss
-    distribution (Balle, Barthe and Gaboardi 2018; Doroshenko et al. 2022). It covers all iterates and
-    rests on the clip alone, not on what the loss is claimed to be.
-
-    Without noise the default settings end within 1e-3 of the optimum on problems of a few thousand records;
-    a slope without limit is clipped at 20 times the one at the weights 0.
+    All iterates are (epsilon, delta)-DP. The guarantee relies on the clip alone, not on properties of the
+    loss. Without noise the default settings end within 1e-3 of the optimum on problems of a few thousand
+    records; an unbounded slope is clipped at 20 times the slope at the weights 0.
 
     Examples
     --------
@@ -117,8 +97,9 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
     array([ 1., -1.])
     """
     loss, row_norm, radius = fit.objective.loss, fit.objective.row_norm, given.radius
-    check_batch_size(given.batch_size or 1, fit.n)
-    clip = given.completed(clip=_default_clip(fit, radius)).clip
+    fit.check_batch_size(given.batch_size or 1)
+    bounded = fit.as_published or radius < math.inf
+    clip = given.completed(clip=math.inf if bounded else rules.typical_clip(fit.problem)).clip
     longest = gradient_bound(loss, row_norm, radius, clip)
     fit.check_published("dp_sgd_gradient", neighbors=None)
     given = replace(given, clip=longest)
@@ -129,7 +110,7 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
         fit,
         "dp_sgd_gradient",
         schedule,
-        batches.noise_multiplier,
+        batches.sigma_over_clip,
         random_bits(fit.spawn_source()),
         steps=schedule.steps,
         average=schedule.output == "average",
@@ -138,23 +119,20 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
     return fit.result(coef, "Gaussian noise on the sum of every batch", n_iter=schedule.steps)
 
 
-def _default_clip(fit: Fit, radius: float) -> float:
-    return math.inf if fit.as_published or radius < math.inf else rules.typical_clip(fit.problem)
-
-
 def _default_step_size(fit: Fit, given: DPSGDGradientArguments, batches: NoisyBatches) -> tuple[float, float]:
-    """The step that minimises a bound on the risk, or less for curvature or noise, and the bound there.
+    """The step size that minimises a bound on the risk, or a smaller one, and the bound there.
 
     The bound is ``R^2/(2 eta T) + eta V/2``. For a smooth loss V is the variance of a noisy mean gradient:
-    what many records agree on costs nothing while steps are below ``1/beta`` (Dekel et al. 2012).
+    its mean costs nothing while steps are below ``1/beta`` (Dekel et al. 2012). Curvature and noise limit
+    the step size further.
     """
     problem, steps, longest = fit.problem, batches.steps, given.clip
     loss, row_norm, l2, dimension = problem.loss, problem.row_norm, problem.l2, problem.dimension
-    sigma = batches.sigma(fit.neighbors.sum_factor * longest)
-    # Without noise the clip is far above the gradients that are met.
+    sigma = batches.sigma_over_clip * longest / batches.size
+    # Without noise the clip is far above the gradients that occur.
     met = min(longest, rules.usual_gradient(loss, row_norm)) if fit.mu == math.inf else longest
     if loss.kink_jump == 0.0:
-        # Records differ by less than their longest gradient allows, however far from it they are clipped.
+        # Gradients vary less between records than their bound allows, whatever the clip.
         met = min(met, 0.25 * rules.longest_gradient(loss, row_norm, noisy=True)) / math.sqrt(batches.size)
     reach = rules.typical_reach(loss, row_norm, given.radius, l2)
     if loss.classification and fit.mu < math.inf:
@@ -174,7 +152,7 @@ def _calibrated_batches(fit: Fit, given: DPSGDGradientArguments) -> NoisyBatches
     size = _default_batch_size(fit, given) if given.batch_size is None else given.batch_size
     steps = _steps(fit, given, size)
     check_calibration(fit, size, steps)
-    over_clip = noise_multiplier(
+    sigma_over_clip = noise_multiplier(
         fit.epsilon,
         fit.delta,
         batch_size=size,
@@ -183,7 +161,7 @@ def _calibrated_batches(fit: Fit, given: DPSGDGradientArguments) -> NoisyBatches
         sampling=sampling_name(fit.neighbors),
         neighbors=fit.neighbors,
     )
-    return NoisyBatches(size, steps, over_clip / fit.neighbors.sum_factor)
+    return NoisyBatches(size, steps, sigma_over_clip)
 
 
 def _steps(fit: Fit, given: DPSGDGradientArguments, size: int) -> int:
@@ -194,9 +172,9 @@ def _steps(fit: Fit, given: DPSGDGradientArguments, size: int) -> int:
 
 
 def _default_batch_size(fit: Fit, given: DPSGDGradientArguments) -> int:
-    """A power of 2, by the noise that the central limit theorem for subsampled releases predicts.
+    """A power of 2, with the noise multiplier z that the central limit theorem predicts.
 
-    ``mu = m/n sqrt(T (exp(1/z^2) - 1))``, z the noise multiplier (Dong, Roth and Su 2022, Corollary 5.4).
+    ``mu = m/n sqrt(T (exp(1/z^2) - 1))`` (Dong, Roth and Su 2022, Corollary 5.4).
     """
     if fit.epsilon == math.inf:
         return min(16, fit.n)
@@ -204,7 +182,8 @@ def _default_batch_size(fit: Fit, given: DPSGDGradientArguments) -> int:
     def risk(size: int) -> float:
         steps = _steps(fit, given, size)
         multiplier = math.log1p((fit.mu * fit.n / size) ** 2 / steps) ** -0.5
-        return _default_step_size(fit, given, NoisyBatches(size, steps, multiplier))[1]
+        batches = NoisyBatches(size, steps, multiplier * fit.neighbors.sum_factor)
+        return _default_step_size(fit, given, batches)[1]
 
     least = 1 if given.steps is not None else -(-_PASSES * fit.n // _MOST_STEPS)
     powers = [1 << k for k in range(fit.n.bit_length())]  # none above n
@@ -219,5 +198,4 @@ def _published_batches(fit: Fit, given: DPSGDGradientArguments) -> NoisyBatches:
             "calibration='paper' is for batch_size=1, neighbors='replace_one' and a finite radius"
         )
     count = given.chosen.get("steps", fit.n)
-    sigma = paper.sgd_gradient(fit.epsilon, fit.delta, n_samples=fit.n, steps=count)
-    return NoisyBatches(1, count, sigma / 2.0)
+    return NoisyBatches(1, count, paper.sgd_gradient(fit.epsilon, fit.delta, n_samples=fit.n, steps=count))

@@ -1,10 +1,7 @@
-"""Stochastic gradient descent in secret, then noise on its result.
+"""Output perturbation of stochastic gradient descent: a secret run, then noise on its result.
 
-P. Wang, Y. Lei, Y. Ying, H. Zhang, "Differentially private SGD with non-smooth losses", Applied and
-Computational Harmonic Analysis 56, 2022, Algorithm 1, with passes over the records in a random order
-(X. Wu et al., "Bolt-on differential privacy for scalable stochastic gradient descent-based analytics",
-SIGMOD 2017), or in phases that close in on the optimum (V. Feldman, T. Koren, K. Talwar, "Private stochastic
-convex optimization: optimal rates in linear time", STOC 2020, Algorithm 2).
+Wang, Lei, Ying and Zhang 2022, Algorithm 1, with passes over randomly permuted records (Wu et al., SIGMOD
+2017), or in phases that approach the optimum (Feldman, Koren and Talwar, STOC 2020, Algorithm 2).
 """
 
 from __future__ import annotations
@@ -21,7 +18,6 @@ from dperm.algorithms import rules_of_thumb as rules
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult
-from dperm.algorithms.noisy_descent import check_batch_size
 from dperm.algorithms.output_noise import (
     DISJOINT,
     OutputNoise,
@@ -47,13 +43,13 @@ from dperm.objective.bounded_descent import (
 from dperm.objective.stochastic_descent import Indices
 
 _MOST_PASSES = 20
-# What the noise may cost, as a share of the loss at 0: a fit should not be much worse than none. Losses of
-# residuals grow faster than their slope at 0 says. Found on public data sets.
+# What the noise may cost, as a share of the loss at 0: the fit should not be much worse than none. Losses of
+# residuals grow faster than their slope at 0 suggests. Found on public data sets.
 _NOISE_SHARE, _NOISE_SHARE_OF_RESIDUALS = 0.5, 0.075
-# Without noise: gradients of records, where they are more than that, and the most passes for them.
+# Without noise: least number of gradient evaluations, and the most passes for them.
 _EXACT_GRADIENTS, _MOST_EXACT_PASSES = 4e6, 2000
-# Predictions at the optimum that steps without noise are made for; results are rounded more coarsely, the
-# further a run goes.
+# Largest prediction at the optimum that noiseless steps are chosen for: the further a run may go, the more
+# coarsely its result is rounded.
 _EXACT_REACH = 20.0
 
 
@@ -63,35 +59,35 @@ class DPSGDOutputArguments(Schedule, SecretTrainingTerms):
     Attributes
     ----------
     passes : int
-        How often the records are gone through; with ``sampling="uniform"`` there are ``passes * n`` steps.
-        By default as many as lower a bound on the excess risk noticeably, from public numbers: up to 20, or
-        without noise up to 2000 where these are no more than ``4e6`` gradients of records.
+        Passes over the records; with ``sampling="uniform"`` there are ``passes * n`` steps. By default as
+        many as noticeably lower a bound on the excess risk, from public numbers: up to 20, or without noise
+        up to 2000 while these evaluate at most ``4e6`` gradients.
     batch_size : int
-        Records per step; a rest of ``n mod batch_size`` is left out.
+        Records per step; the last ``n mod batch_size`` are left out.
     step_size : float
-        eta. By default the minimiser of a bound on the excess risk, see
+        eta. By default it minimises a bound on the excess risk, see
         :func:`dperm.accounting.step_size.output_step_size`. At most ``2 / (l2 + beta)`` for a smooth loss.
     step_sizes : {"constant", "decreasing"}
         "decreasing": ``min(1/(l2 + beta), 1/(l2 t))`` in step t, for smooth losses with ``l2 > 0`` and
         permutations; the last iterate is released.
     phases : int
-        More than one divides the records: half of those that are left to each phase, which starts at the
-        released weights of the one before and takes steps a quarter as long. About ``log2(n)`` in the paper,
-        with one pass; for constant steps and permutations.
+        Number of phases. Each phase gets half of the remaining records, starts at the released weights of
+        the phase before and takes steps a quarter as long. About ``log2(n)`` in the paper, with one pass; for
+        constant steps and permutations.
     radius : float
         Project the iterates onto ``||w|| <= radius``; infinite for no projection.
     clip : float
-        Bound on the norm of one record's gradient; infinite where the loss itself bounds it: its slope, or
-        (soft margin, power) how far it lets descent get from 0, which counts as a radius. By default
-        from public numbers: see :func:`dperm.algorithms.rules_of_thumb.typical_clip`.
+        Bound on the norm of one record's gradient; infinite where the loss bounds it, by its slope or (soft
+        margin, power) by how far descent can get from 0, which acts as a radius. By default from public
+        numbers: see :func:`dperm.algorithms.rules_of_thumb.typical_clip`.
     output : {"average", "last"}
         Mean of the iterates ``w_1 .. w_T`` (default for constant steps), or ``w_(T+1)``.
     sampling : {"permutation", "uniform"}
-        A random order of the records, gone through in every pass (default); or an independent uniform
-        record in every step (the paper's; ``batch_size=1``).
+        One random order of the records for all passes (default); or an independent uniform record in every
+        step (as in the paper; ``batch_size=1``).
     counts : {"realised", "averaged"}
-        For uniform sampling: noise for the indices that were drawn, or fixed before by averaging over how
-        often one record is drawn.
+        For uniform sampling: noise for the indices that were drawn, or fixed in advance by averaging over the
+        number of times that a record is drawn.
     smooth_kink : bool
         Replace each kink of the loss by a ramp of curvature ``2/(step_size row_norm^2)``: far less noise,
         for a bias of the order of a step. The default, except in paper mode.
@@ -127,28 +123,15 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     objective : Objective
         With a convex loss of a linear prediction.
     calibration : {"tight", "paper"}
-        "paper": the noise of Theorem 8 (uniform sampling, average, no smoothing, Gaussian), where it holds.
+        "paper": the noise of Theorem 8 (uniform sampling, average, no smoothing, Gaussian), if it suffices.
     callback : callable, optional
-        Called once for each phase with ``{"iteration", "coef"}``, the weights that it releases: iterates stay
-        secret.
+        Called once per phase with ``{"iteration", "coef"}``, the released weights; iterates stay secret.
 
     Notes
     -----
-    With ``a = eta ||g - g'||`` the distance D of two runs grows by ``a / batch_size`` in the step that
-    uses the record. In the others it does not grow (Lipschitz gradients, eta at most 2/beta; Hardt, Recht and
-    Singer 2016), or to ``sqrt(D^2 + kappa^2)`` (alpha-Hoelder gradients; Wang et al. 2022, Lemma 21). A
-    permutation uses each record once a pass, so nothing is left to chance. The bound
-    (:func:`dperm.accounting.permutation_sensitivity.permutation_pass_sensitivity`) is that of the program:
-    rounding is added (:mod:`dperm.accounting.descent_rounding`).
-
-    Phases use disjoint parts of a random order of the records, so one record is in one phase alone. Those
-    before see the same data without it; those after see only what it released. Each phase may therefore
-    spend the whole budget (parallel composition), and its own sensitivity is that of a run of its own: the
-    distance of two runs does not depend on where they start.
-
-    Without noise the default settings end within 1e-3 of the optimum on problems of a few thousand records;
-    a slope without limit is clipped at 20 times the one at the weights 0. The result is rounded to a
-    thousandth of the sensitivity there, too.
+    Only the released weights are (epsilon, delta)-DP. Without noise the default settings end within 1e-3 of
+    the optimum on problems of a few thousand records; an unbounded slope is clipped at 20 times the slope at
+    the weights 0, and the result is still rounded to a thousandth of its sensitivity.
 
     Examples
     --------
@@ -161,7 +144,7 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     (array([ 1., -1.]), 0.0)
     """
     objective = fit.objective
-    # 1. settings: those not given follow from public numbers
+    # 1. settings: missing ones follow from public numbers
     clipped = given.radius == math.inf and not fit.as_published
     settings = given.completed(
         passes=1,
@@ -173,30 +156,29 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     )
     _check_combination(fit, settings, given.step_size)
     law = _noise_law(fit, settings)
-    settings = _with_defaults(fit, settings, given, _equivalent_mu(fit, law))
-    # 2. the run, the secret order of the records, and how far one of them moves the result
+    settings = _with_defaults(fit, settings, given, law)
+    # 2. the secret order of the records, and how far one of them can move the result
     fit.check_size_cap()
     objective.check_places()
     parts = parts_of_phases(_secret_order(fit, settings), settings.phases, settings.batch_size)
-    run = BoundedDescent.of(objective, _recipe(settings), parts[0])
-    settings = replace(settings, step_size=run.recipe.step_size)
-    noise = _noise(fit, settings, run, law)
-    for phase, part in enumerate(parts):  # nothing is known of later starts, and nothing needed but here
+    first = BoundedDescent.of(objective, _recipe(settings), parts[0])
+    settings = replace(settings, step_size=first.recipe.step_size)
+    noise = _noise(fit, settings, first, law)
+    for phase, part in enumerate(parts):  # later starts are not known yet, 0 stands for them
         start = np.zeros(objective.dimension) if phase else None
-        later = BoundedDescent.of(objective, _recipe(settings, phase), part, start)
-        noise.claim(fit, {relation: later.sensitivity(relation) for relation in Neighbours})
-    bound = {"iterate_bound": run.plan.radius} if run.plan.radius < settings.radius else {}
+        run = BoundedDescent.of(objective, _recipe(settings, phase), part, start)
+        noise.claim(fit, {relation: run.sensitivity(relation) for relation in Neighbours})
+    bound = {"iterate_bound": first.plan.radius} if first.plan.radius < settings.radius else {}
     drawn = "permutation" if settings.sampling == "permutation" else "uniform records with replacement"
     release = fit.open("dp_sgd_output", noise.budget, settings, sampling=drawn, **bound)
 
-    # 3. one release for each phase
-    steps, coef = run.plan.steps, noise.release(release, run.train(objective))
-    fit.show(steps, coef)
-    for phase, part in enumerate(parts[1:], start=1):
+    # 3. one release per phase, each of which starts at the weights released before
+    steps, start = 0, None
+    for phase, part in enumerate(parts):
+        run = BoundedDescent.of(objective, _recipe(settings, phase), part, start)
+        coef = noise.release(release, run.train(objective))
         start = project(coef, settings.radius)
-        later = BoundedDescent.of(objective, _recipe(settings, phase), part, start)
-        coef = noise.release(release, later.train(objective))
-        steps += later.plan.steps
+        steps += run.plan.steps
         fit.show(steps, coef)
     words = f"{law.replace('_', '-')} noise on the result of stochastic gradient descent"
     notes = ["The iterates stay secret; only the result was released."]
@@ -212,8 +194,8 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
 
 
 def _check_combination(fit: Fit, settings: DPSGDOutputArguments, given_step_size: float | None) -> None:
-    """What does not go together."""
-    check_batch_size(settings.batch_size, fit.n)
+    """Raise ValueError for incompatible settings."""
+    fit.check_batch_size(settings.batch_size)
     if fit.n // settings.batch_size < 2 and settings.output == "average":
         raise ValueError("output='average' needs at least two batches: with one the average is 0")
     if settings.sampling == "uniform" and settings.batch_size != 1:
@@ -247,8 +229,8 @@ def _check_phases(fit: Fit, settings: DPSGDOutputArguments) -> None:
     most = int(math.log2(max(fit.n // settings.batch_size, 2)))
     if settings.phases > most:
         raise ValueError(
-            f"phases must be at most {most}, got {settings.phases}: each takes half of the records that are "
-            "left, and two batches are the least"
+            f"phases must be at most {most}, got {settings.phases}: each takes half of the remaining "
+            "records, and needs at least two batches"
         )
     loss, row_norm = fit.objective.loss, fit.objective.row_norm
     if only_the_loss_bounds_gradients(loss, row_norm, settings.clip, settings.radius):
@@ -256,10 +238,12 @@ def _check_phases(fit: Fit, settings: DPSGDOutputArguments) -> None:
 
 
 def _with_defaults(
-    fit: Fit, settings: DPSGDOutputArguments, given: DPSGDOutputArguments, mu: float
+    fit: Fit, settings: DPSGDOutputArguments, given: DPSGDOutputArguments, law: str
 ) -> DPSGDOutputArguments:
-    """Passes and step size where they were not given."""
+    """Fill in passes and step size if they were not given."""
     loss, row_norm, radius = fit.objective.loss, fit.objective.row_norm, settings.radius
+    # That of Gaussian noise with the same mean square.
+    mu = fit.epsilon / math.sqrt(fit.objective.dimension + 1.0) if law == "norm_laplace" else fit.mu
     if only_the_loss_bounds_gradients(loss, row_norm, settings.clip, radius):
         longest = gradient_bound(loss, row_norm, rules.typical_reach(loss, row_norm), settings.clip)
     else:
@@ -272,20 +256,23 @@ def _with_defaults(
         return replace(settings, step_size=1.0 / (fit.objective.l2 + loss.smoothness(row_norm)))
     if given.step_size is not None:
         return settings
-    default = _default_step_size if _has_smooth_steps(fit, settings) else _default_rough_step_size
     if settings.phases > 1:
         default = _default_phased_step_size
-    return replace(settings, step_size=default(fit, settings, longest, mu))
-
-
-def _has_smooth_steps(fit: Fit, settings: DPSGDOutputArguments) -> bool:
-    loss = fit.objective.loss
-    smoothed = settings.smooth_kink and loss.kink_jump > 0.0
-    return smoothed or loss.smoothness(fit.objective.row_norm) < math.inf
+    elif loss.smoothness(row_norm) < math.inf or (settings.smooth_kink and loss.kink_jump > 0.0):
+        default = _default_step_size
+    else:
+        default = _default_rough_step_size
+    reach = rules.typical_reach(loss, row_norm, radius, fit.objective.l2)
+    if mu == math.inf:  # the clip is far above the gradients that occur
+        reach, longest = (
+            min(reach, _EXACT_REACH / row_norm),
+            min(longest, rules.usual_gradient(loss, row_norm)),
+        )
+    return replace(settings, step_size=default(fit, settings, reach, longest, mu))
 
 
 def _default_passes(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> int:
-    """The bound on the risk falls with the passes towards a limit: stop within a tenth of it."""
+    """Enough passes to bring a bound on the risk within a tenth of its limit for many passes."""
     own = fit.objective
     kink = (own.loss.kink_jump * own.row_norm) ** 2 / 8.0 if settings.smooth_kink else 0.0
     noise = 2.0 * longest**2 * math.sqrt(own.dimension) / mu
@@ -297,24 +284,13 @@ def _default_passes(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu
     return math.ceil(min(max(passes, 1.0), most))
 
 
-def _reach_and_gradient(
-    fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float
-) -> tuple[float, float]:
-    """How far the optimum may be, and how long the gradients that are met on the way."""
-    loss, row_norm = fit.objective.loss, fit.objective.row_norm
-    reach = rules.typical_reach(loss, row_norm, settings.radius, fit.objective.l2)
-    if mu < math.inf:
-        return reach, longest
-    # Without noise the clip is far above what is met.
-    return min(reach, _EXACT_REACH / row_norm), min(longest, rules.usual_gradient(loss, row_norm))
-
-
-def _default_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> float:
-    """The step that minimises a bound on the risk, for gradients that are Lipschitz or made so."""
+def _default_step_size(
+    fit: Fit, settings: DPSGDOutputArguments, reach: float, longest: float, mu: float
+) -> float:
+    """The step size that minimises a bound on the risk, for gradients that are or were made Lipschitz."""
     own, passes, batch_size = fit.objective, settings.passes, settings.batch_size
     loss, row_norm, l2 = own.loss, own.row_norm, own.l2
     smoothness = loss.smoothness(row_norm)
-    reach, longest = _reach_and_gradient(fit, settings, longest, mu)
     steps = fit.n // batch_size
     eta = output_step_size(
         reach,
@@ -322,7 +298,7 @@ def _default_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float,
         passes,
         longest,
         own.dimension,
-        mu * batch_size,  # a record counts for so much less in its step
+        mu * batch_size,  # a record contributes 1 / batch_size of its step
         jump=loss.kink_jump * row_norm,
         smoothness=smoothness + l2 if smoothness < math.inf else 0.0,
     )
@@ -337,33 +313,34 @@ def _default_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float,
     return eta
 
 
-def _default_phased_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> float:
-    """The first step that minimises the sum of the phases' bounds on the risk, and is no step too long.
+def _default_phased_step_size(
+    fit: Fit, settings: DPSGDOutputArguments, reach: float, longest: float, mu: float
+) -> float:
+    """The step size of the first phase that minimises the sum of the phases' bounds on the risk.
 
-    A phase of T steps eta from a point that is D away ends within ``D^2/(2 eta T) + eta G^2/2``; D is the
-    noise of the phase before, but in the first, and the last noise adds ``G ||noise||``.
+    A phase of T steps eta that starts at distance D ends within ``D^2/(2 eta T) + eta G^2/2``. After the
+    first phase D is the noise of the phase before, and the last noise adds ``G ||noise||``.
     """
     own, passes = fit.objective, settings.passes
-    reach, longest = _reach_and_gradient(fit, settings, longest, mu)
     kink = (own.loss.kink_jump * own.row_norm) ** 2 / 8.0 if settings.smooth_kink else 0.0
     halves = parts_of_phases(np.arange(fit.n), settings.phases, settings.batch_size)
     counts = [passes * part.size // settings.batch_size for part in halves]
-    square, slope = 0.0, 0.0  # of the noise before, and of the bound, for steps of length 1
+    square, slope = 0.0, 0.0  # squared noise of the phase before, and the bound, for a step size of 1
     for phase, steps in enumerate(counts):
         eta = 0.25**phase
         slope += 0.5 * eta * (longest**2 + kink) + square / (2.0 * eta * steps)
         square = own.dimension * (eta * longest * (passes + 1) / settings.batch_size / mu) ** 2
     slope += longest * math.sqrt(square)
     smoothness = own.loss.smoothness(own.row_norm) + own.l2
-    return min(
-        reach / math.sqrt(2.0 * counts[0] * slope), 2.0 / smoothness if smoothness < math.inf else math.inf
-    )
+    limit = 2.0 / smoothness if smoothness < math.inf else math.inf
+    return min(reach / math.sqrt(2.0 * counts[0] * slope), limit)
 
 
-def _default_rough_step_size(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> float:
-    """The same where steps on shared records expand."""
+def _default_rough_step_size(
+    fit: Fit, settings: DPSGDOutputArguments, reach: float, longest: float, mu: float
+) -> float:
+    """The step size that minimises a bound on the risk where steps on shared records expand."""
     own, loss = fit.objective, fit.objective.loss
-    reach, longest = _reach_and_gradient(fit, settings, longest, mu)
     steps = fit.n // settings.batch_size * settings.passes
 
     def typical_distance(eta: float) -> float:
@@ -400,7 +377,7 @@ def _secret_order(fit: Fit, settings: DPSGDOutputArguments) -> Indices:
 
 
 def _noise_law(fit: Fit, settings: DPSGDOutputArguments) -> str:
-    """Gaussian or norm-Laplace; noise that is fixed before the indices are drawn is Gaussian."""
+    """Gaussian or norm-Laplace; noise that is fixed before the indices are drawn must be Gaussian."""
     mechanism = settings.mechanism
     if not fit.as_published and settings.counts == "realised":
         return noise_law(fit, mechanism)
@@ -413,26 +390,21 @@ def _noise_law(fit: Fit, settings: DPSGDOutputArguments) -> str:
     return law
 
 
-def _equivalent_mu(fit: Fit, law: str) -> float:
-    """The mu of Gaussian noise with the same mean square, for the rules of thumb."""
-    return fit.epsilon / math.sqrt(fit.objective.dimension + 1.0) if law == "norm_laplace" else fit.mu
-
-
 def _noise(fit: Fit, settings: DPSGDOutputArguments, run: BoundedDescent, law: str) -> OutputNoise:
-    """Noise for the sensitivity of the indices drawn, unless it was fixed before."""
+    """Noise for the sensitivity of the indices drawn, unless it was fixed in advance."""
     averaged = settings.sampling == "uniform" and settings.counts == "averaged"
     if not fit.as_published and not (averaged and fit.epsilon < math.inf):
         return for_disjoint_parts(output_noise(fit, law), settings.phases)
-    # The published noise, or the least that covers the counts of one record on average.
+    # The published noise, or the least that covers one record's random number of occurrences.
     change = run.distance if fit.neighbors is Neighbours.REPLACE_ONE else run.longest
     push, steps, average = settings.step_size * change, run.plan.steps, run.plan.average
-    once = count_sensitivity(1, steps, push, run.kappa, average=average)  # the smallest that it is for
+    once = count_sensitivity(1, steps, push, run.kappa, average=average)  # the smallest sensitivity
     sigma = averaged_count_sigma(fit.epsilon, fit.delta, fit.n, steps, push, run.kappa, average=average)
     if fit.as_published:
         published = _published_sigma(fit, settings, steps)
         fit.confirm(published >= sigma)
         sigma = published
-    # Over the sensitivity of the indices drawn; what rounding adds is no more than the last factor.
+    # Relative to the sensitivity of the indices drawn; the last factor covers rounding.
     bound = run.sensitivity(fit.neighbors)
     multiplier = sigma / bound * (1.0 + (bound / 1024.0 + run.rounding) / once)
     budget = ScheduledBudget(GaussianRelease(multiplier), 1, "averaged counts of a record")
@@ -440,7 +412,7 @@ def _noise(fit: Fit, settings: DPSGDOutputArguments, run: BoundedDescent, law: s
 
 
 def _published_sigma(fit: Fit, settings: DPSGDOutputArguments, steps: int) -> float:
-    """Theorem 8; for the constants of the loss see there."""
+    """The noise of Theorem 8."""
     loss, row_norm = fit.objective.loss, fit.objective.row_norm
     alpha = loss.holder_exponent
     if settings.radius == math.inf and not loss.value_at_zero < math.inf:

@@ -1,8 +1,8 @@
-"""One fit: its terms, what is public about it, the one charge, and the statement of what was done.
+"""One fit: its terms, its public facts, the one charge, and the privacy statement.
 
-Every algorithm goes through the same stations: it checks all it was given (`Fit`, schedules, noise), is
-charged once (`Fit.open`), makes its releases, and ends with `Fit.result`, which writes the statement from
-what was released. The ledger's entry and the statement come from the same facts.
+Every algorithm takes the same steps: it validates all arguments (`Fit`, schedules, noise), is charged once
+(`Fit.open`), makes its releases, and ends with `Fit.result`, which writes the statement from the recorded
+releases. The ledger entry and the statement come from the same facts.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from dperm.objective.objective import Array, Objective
 from dperm.statement.charges import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
 
-#: Weights beyond which a square matrix of them costs more than a descent without one.
+#: Number of weights beyond which a square matrix of that size is slower than a descent without one.
 MANY_WEIGHTS = 1000
 
-#: Called after each iteration with released values only: ``iteration``, ``coef``, and what else the
+#: Called after each iteration with released values only: ``iteration``, ``coef``, and others that the
 #: algorithm documents. Its return value is ignored.
 Callback = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """Released weights and what is guaranteed about them.
+    """Released weights and their privacy guarantee.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class FitResult:
     privacy : PrivacyStatement
         The guarantee; ``privacy.private`` is False for a non-private fit.
     n_iter : int
-        Accesses to the data that the algorithm calls iterations.
+        Number of iterations, as the algorithm counts them.
     history : list of dict
         Released values only, one entry per iteration.
 
@@ -84,7 +84,7 @@ class FitResult:
 
 @dataclass
 class Terms:
-    """Arguments of every private algorithm.
+    """Arguments common to all private algorithms.
 
     Attributes
     ----------
@@ -99,11 +99,11 @@ class Terms:
     ledger : PrivacyLedger, optional
         Charged once, before anything is drawn.
     random_state : None, int or Generator
-        None: cryptographic noise and samples, from separate streams. Seeds are for tests: a ledger refuses
+        None: cryptographic noise and samples, from separate streams. Seeds are for tests; a ledger refuses
         them.
     callback : callable, optional
-        Called after each iteration with ``{"iteration", "steps", "coef", ...}``, released values and public
-        ones only; `dperm.progress` makes one.
+        Called after each iteration with ``{"iteration", "steps", "coef", ...}``, released and public values
+        only; `dperm.progress` makes one.
     """
 
     objective: Objective
@@ -118,36 +118,24 @@ class Terms:
 
 @dataclass(kw_only=True)
 class PublishedTerms(Terms):
-    """The same, and a choice for algorithms whose noise was published.
+    """Terms of algorithms with a published calibration.
 
     Attributes
     ----------
     calibration : {"tight", "paper"}
-        The least noise that is proved, or the published one, which is refused wherever the tight accountant
-        does not confirm the guarantee that it claims.
+        The least noise with a proof, or the published noise, which is refused unless the tight accountant
+        confirms the claimed guarantee.
     """
 
     calibration: str = "tight"
 
 
-# Of weights that a run may come to: their squares are still doubles.
+# Natural logarithm of the largest weights that a run may reach: their squares are still finite doubles.
 _LARGEST_LOG = 340.0
 
 
 class Fit:
-    """A fit under way.
-
-    Parameters
-    ----------
-    terms : Terms
-    facts : mapping, optional
-        Further public facts for the ledger and the statement.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For a term out of range. Nothing is charged.
-    """
+    """A fit in progress; `facts` are further public facts for the ledger and the statement."""
 
     def __init__(self, terms: Terms, facts: Mapping[str, Any] | None = None) -> None:
         self.objective = terms.objective
@@ -162,7 +150,7 @@ class Fit:
         if not isinstance(self.ledger, PrivacyLedger | None):
             raise TypeError(f"ledger must be a ledger of dperm.accounting or None, got {self.ledger!r}")
         if self.objective.weighs_privately:
-            self.objective = copy.copy(self.objective)  # whose classes this fit will weigh
+            self.objective = copy.copy(self.objective)  # this fit will change its class weights
             if self.epsilon == math.inf or self.as_published:
                 raise ValueError(
                     "class_weight='private' needs a finite epsilon and calibration='tight': pass the weights"
@@ -181,12 +169,12 @@ class Fit:
 
     @functools.cached_property
     def mu(self) -> float:
-        """Gaussian differential privacy of the target; epsilon where it is a pure one."""
+        """The target in Gaussian differential privacy; epsilon for a pure target."""
         return gdp_mu(self.epsilon, self.delta) if self.delta > 0.0 else self.epsilon
 
     @property
     def problem(self) -> PublicProblem:
-        """What default settings may depend on."""
+        """The public numbers that default settings may depend on."""
         own = self.objective
         return PublicProblem(
             own.n_public,
@@ -207,20 +195,15 @@ class Fit:
     # -- how much noise: before the charge --------------------------------------------------------------
 
     def budget(self, accountant: str = "gdp") -> Budget:
-        """The largest budget whose full use is (epsilon, delta)-DP."""
+        """The largest budget that is (epsilon, delta)-DP when used up."""
         return Budget.from_epsilon(self.epsilon, self.delta, accountant)
 
     def noise_multiplier(
         self, budget: Budget, releases: int, *, published: Callable[[], float] | None = None
     ) -> float:
-        """``sigma / sensitivity`` of each of so many equal Gaussian releases that use up the budget.
+        """``sigma / sensitivity`` of each of `releases` equal Gaussian releases that use up the budget.
 
-        Parameters
-        ----------
-        budget : Budget
-        releases : int
-        published : callable, optional
-            The published noise multiplier, which ``calibration="paper"`` takes if the budget confirms it.
+        For ``calibration="paper"`` the result of `published`, which must fit into the budget.
         """
         if not self.as_published or published is None:
             return gaussian_noise_multiplier(budget.share(parts=releases), budget.accountant)
@@ -229,7 +212,7 @@ class Fit:
         return multiplier
 
     def check_published(self, name: str, *, neighbors: str | None = "add_or_remove") -> None:
-        """Raise ValueError where ``calibration="paper"`` was asked for and the paper has no such noise."""
+        """Raise ValueError if ``calibration="paper"`` was requested for a case outside the paper."""
         if not self.as_published:
             return
         if neighbors is not None and self.neighbors != neighbors:
@@ -246,37 +229,42 @@ class Fit:
             )
 
     def warn_unproved(self, name: str, reason: str) -> None:
-        """Warn that published noise is used outside its proof, though the tight accountant confirms it."""
+        """Warn that published noise is used outside its proof; the tight accountant has confirmed it."""
         warn_caller(
             f"calibration='paper' of {name}: {reason}; the tight accountant confirms the guarantee here",
             PrivacyWarning,
         )
 
     def warn_if_slow(self, name: str, instead: str) -> None:
-        """Warn of square matrices of many weights, before the charge."""
+        """Warn, before the charge, if the matrices of an algorithm are large."""
         weights = self.objective.dimension
         if weights > MANY_WEIGHTS:
             warn_caller(
-                f"{name} computes with {weights} x {weights} matrices, which takes far longer than to read "
+                f"{name} computes with {weights} x {weights} matrices, which takes far longer than reading "
                 f"the records; {instead} needs none",
                 SlowFitWarning,
             )
 
     def claim_pure(self) -> None:
-        """Claim and charge (epsilon, 0): the one release to come spends no delta."""
+        """Claim and charge (epsilon, 0): the release spends no delta."""
         self.delta = 0.0
 
     def check_gradient_noise(self, clip: float, multiplier: float, radius: float = math.inf) -> None:
-        """Raise ValueError unless sums of gradients with that clip and noise can be made and drawn."""
+        """Raise ValueError unless gradient sums with that clip can be formed and their noise drawn."""
         self.objective.check_sums(clip, radius)
         contribution, grid = self.objective._batch_sum_bounds(clip, radius)
         gaussian_scale(multiplier * contribution * self.neighbors.sum_factor, grid)
 
-    def check_growth(self, sizes: Array, momentum: float, clip: float) -> None:
-        """Raise ValueError for steps under which the ridge term drives the weights beyond every double.
+    def check_batch_size(self, batch_size: float) -> None:
+        """Raise ValueError for batches larger than the data set."""
+        if batch_size > self.n:
+            raise ValueError(f"batch_size must be at most n_public = {self.n}, got {batch_size!r}")
 
-        Where a step size times l2 exceeds ``2 (1 + momentum)``, heavy-ball steps on the ridge term alone grow
-        by some factor. Gradients of losses are bounded by the clip, and add at most their sum.
+    def check_growth(self, sizes: Array, momentum: float, clip: float) -> None:
+        """Raise ValueError for step sizes with which the ridge term would make the weights overflow.
+
+        Where a step size times l2 exceeds ``2 (1 + momentum)``, heavy-ball steps on the ridge term alone
+        diverge. Gradients of losses are bounded by the clip, and add at most their sum.
         """
         l2, stable, growth = self.objective.l2, 2.0 * (1.0 + momentum), 0.0
         for first in range(0, sizes.size, 1 << 20):
@@ -291,9 +279,9 @@ class Fit:
             )
 
     def check_size_cap(self, n: int | None = None) -> None:
-        """Raise ValueError if the records are a part of a split and may, in secret, be more than `n`.
+        """Raise ValueError if the records are part of a split whose secret size may exceed `n`.
 
-        For algorithms that must not see more than `n_public`, by default.
+        `n` is `n_public` by default.
         """
         if self.ledger is not None and not self.ledger._is_capped(self.n if n is None else n):
             raise ValueError(
@@ -312,30 +300,10 @@ class Fit:
         sampling: str = "none",
         **facts: Any,
     ) -> Releaser:
-        """Charge the ledger: the last thing before the data are read.
+        """Charge the ledger: the last step before the data are read.
 
-        Parameters
-        ----------
-        name : str
-            Of the algorithm.
-        budget : Budget, ScheduledBudget or RenyiFilter
-            What the releases may cost together.
-        schedule : Schedule, optional
-            Its settings are public facts.
-        sampling : str
-            How the records of a step are drawn.
-        **facts
-            Further public settings; those of the schedule by the same name are replaced, or left out for a
-            value of None.
-
-        Returns
-        -------
-        Releaser
-
-        Raises
-        ------
-        BudgetExceededError
-            If the ledger cannot afford the fit. Nothing was charged or drawn.
+        The settings of the schedule and `facts` are public facts. A fact replaces a setting of the same name;
+        None removes it. BudgetExceededError, without a charge, if the ledger cannot afford the budget.
         """
         settings = ({} if schedule is None else schedule.stated()) | facts
         settings = {fact: value for fact, value in settings.items() if value is not None}
@@ -363,7 +331,7 @@ class Fit:
     # -- what comes out ---------------------------------------------------------------------------------
 
     def report(self, iteration: int, coef: Array, **released: Any) -> None:
-        """Show the callback what was released; the history keeps it, of what is like the weights the norm."""
+        """Pass released values to the callback and the history, which keeps norms of gradients."""
         entry: dict[str, Any] = {}
         for name, value in released.items():
             if isinstance(value, np.ndarray) and value.shape == coef.shape:
@@ -374,14 +342,14 @@ class Fit:
         self.show(iteration, coef, **released)
 
     def show(self, iteration: int, coef: Array, **released: Any) -> None:
-        """Show the callback what was released; nothing is kept in the history."""
+        """Pass released values to the callback only."""
         log.debug("%s: step %s of %s", self._name, iteration, self._steps)
         if self.callback is not None:
             self.callback({"iteration": iteration, "steps": self._steps, "coef": coef.copy(), **released})
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        """Close the callback in the end; an interrupt says what stays charged."""
+        """Close the callback at the end; add a note on the charge to an interrupt."""
         try:
             with closed_after(self.callback):
                 yield
@@ -403,20 +371,11 @@ class Fit:
         clip: float | None = None,
         notes: tuple[str, ...] = (),
     ) -> FitResult:
-        """The weights, with the statement of what was released.
+        """The weights, with a statement of the releases made.
 
-        Parameters
-        ----------
-        coef : ndarray
-        mechanism : str
-            What was run, in words.
-        n_iter : int
-        steps : int or None
-            Accesses to the data; by default the number of releases. None where it is secret.
-        clip : float, optional
-            In place of the schedule's.
-        notes : tuple of str
-            Conditions of the guarantee.
+        `mechanism` describes what was run, and `notes` are conditions of the guarantee. `steps` is the number
+        of accesses to the data, by default that of the releases; None if it is secret. `clip` replaces that
+        of the schedule.
         """
         assert self._release is not None, "open() comes before result()"
         if not np.isfinite(coef).all():
@@ -452,7 +411,7 @@ class Fit:
 
 
 def exact_statement(objective: Objective, mechanism: str, accesses: int) -> PrivacyStatement:
-    """What is to be said of a result that was computed from the exact data: that nothing is protected."""
+    """The statement for a result computed from the exact data, which protects nothing."""
     return PrivacyStatement(
         epsilon=math.inf,
         delta=0.0,
@@ -467,7 +426,7 @@ def exact_statement(objective: Objective, mechanism: str, accesses: int) -> Priv
 
 
 def public_facts(objective: Objective) -> dict[str, Any]:
-    """What every fit treats as public of its objective."""
+    """Facts about the objective that every fit treats as public."""
     return {
         "n": objective.n_public,
         "dimension": objective.dimension,
@@ -492,6 +451,6 @@ def _weight_facts(objective: Objective) -> dict[str, Any]:
 
 
 def _loss_parameters(loss: Loss) -> dict[str, Any]:
-    """Threshold, level, bound on the targets and so on; infinite ones, which say nothing, left out."""
+    """Threshold, level, target bound and so on, without infinite ones."""
     chosen: dict[str, Any] = asdict(loss) if is_dataclass(loss) else {}
     return {name: value for name, value in chosen.items() if value != math.inf}

@@ -1,4 +1,4 @@
-"""Estimates with standard errors: intervals, linear contrasts, and the table that people know."""
+"""Estimates with standard errors: intervals, linear contrasts, and a summary table."""
 
 from __future__ import annotations
 
@@ -15,36 +15,31 @@ from dperm.algorithms.settings import share
 
 Array = NDArray[np.float64]
 
-#: A standard error that could be so many times larger, for all that is known, is as large as it may be.
+#: A standard error that could be this many times larger is reported as that large.
 UNCERTAIN = 1.5
-#: An interval is refused if it could be so many times wider.
+#: An interval that could be this many times wider is refused.
 MOST_UNCERTAIN = 2.0
 
 
 @dataclass(frozen=True)
 class Estimates:
-    """Numbers with standard errors; released, so that all that is made of them is private, too.
+    """Released estimates with standard errors; anything computed from them stays private.
 
     Attributes
     ----------
     value : ndarray
     standard_error : ndarray
-        Of sampling and noise together; where the noise leaves it uncertain by half, as large as it may be;
-        NaN where it is refused, since noise does not let it be known.
+        Of sampling and noise together. If noise leaves it uncertain by half, the largest possible value; NaN
+        if it is refused as too uncertain.
     noise_share : ndarray
-        The part of an interval's width that is due to noise; NaN where that is refused.
+        The part of an interval's width that is due to noise; NaN if the interval is refused.
 
     Examples
     --------
-    >>> import dperm
     >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.choice([-0.5, 0.5], (5000, 2))
-    >>> y = np.where(rng.logistic(size=5000) < X @ [4.0, -4.0], 1, -1)
-    >>> objective = dperm.Objective("logistic", X, y, row_norm=1.3, fit_intercept=True)
-    >>> result = dperm.algorithms.noisy_newton(objective, 1.0, 1e-6, effects=True, random_state=0)
-    >>> result.effects.value.round(1), result.effects.conf_int().shape
-    (array([ 0.5, -0.5]), (2, 2))
+    >>> estimates = Estimates(np.array([1.0]), standard_error=np.array([0.5]), noise_share=np.array([0.1]))
+    >>> estimates.conf_int().round(2)
+    array([[0.02, 1.98]])
     """
 
     value: Array
@@ -53,29 +48,24 @@ class Estimates:
 
     @classmethod
     def judged(cls, value: Array, variance: Array, cautious: Array, sampling: Array) -> Estimates:
-        """With the standard errors that can be told.
+        """Estimates whose uncertain standard errors are enlarged or refused.
 
-        Parameters
-        ----------
-        value, variance : ndarray
-        cautious : ndarray
-            Variances if all curvature were as small as the noise on it allows.
-        sampling : ndarray
-            The part of the variance that is not noise.
+        `cautious` are the variances if all curvature were as small as its noise allows, `sampling` is the
+        part of the variance that is not noise.
         """
         known = cautious < MOST_UNCERTAIN**2 * variance
-        told = np.where(cautious < UNCERTAIN**2 * variance, variance, cautious)
+        reported = np.where(cautious < UNCERTAIN**2 * variance, variance, cautious)
         with np.errstate(divide="ignore", invalid="ignore"):
-            added = 1.0 - np.sqrt(np.minimum(sampling / told, 1.0))
-        return cls(value, np.where(known, np.sqrt(told), math.nan), np.where(known, added, math.nan))
+            noise = 1.0 - np.sqrt(np.minimum(sampling / reported, 1.0))
+        return cls(value, np.where(known, np.sqrt(reported), math.nan), np.where(known, noise, math.nan))
 
     def conf_int(self, level: float = 0.95) -> Array:
-        """Confidence intervals by the normal distribution, shape ``(len(value), 2)``; NaN where refused."""
+        """Normal confidence intervals, shape ``(len(value), 2)``; NaN where refused."""
         reach = norm.isf(0.5 - 0.5 * share("level", level)) * self.standard_error
         return np.column_stack([self.value - reach, self.value + reach])
 
     def rows(self, names: Sequence[str], level: float) -> list[str]:
-        """A line of a table for each."""
+        """A line of a table for each estimate."""
         return [
             self._row(name, k, *interval)
             for k, (name, interval) in enumerate(zip(names, self.conf_int(level), strict=True))
@@ -101,16 +91,16 @@ class InferenceResult(FitResult):
     coef : ndarray
         Weights; the intercept is last when the objective has one.
     covariance : (D, D) ndarray
-        Of the weights: sampling and noise.
+        Covariance of the weights, from sampling and noise.
     sampling_covariance : (D, D) ndarray
         The part of it that is not noise.
     cautious_covariance : (D, D) ndarray
-        What it would be if the Hessian were as small as the noise on it allows. An interval that this makes
-        1.5 times as wide is as wide as that, and one that it makes twice as wide is refused.
+        The covariance if the Hessian were as small as its noise allows. An interval that would be 1.5 times
+        as wide is reported as that wide; one that would be twice as wide is refused.
     effects : Estimates or None
-        Average marginal effects ``mean(d P(y = 1) / d x_j)`` of the columns, where they were asked for.
+        Average marginal effects ``mean(d P(y = 1) / d x_j)`` of the columns, if they were requested.
     down_weighted : float
-        Released share of the records whose rows weigh less than 1.
+        Released share of the records with a weight below 1.
     privacy : PrivacyStatement
         The guarantee.
     n_iter : int
@@ -143,10 +133,10 @@ class InferenceResult(FitResult):
         return self.contrasts(np.eye(len(self.coef)))
 
     def contrasts(self, matrix: ArrayLike) -> Estimates:
-        """Estimates of linear combinations of the weights: one for each row of a ``(k, D)`` matrix.
+        """Estimates of linear combinations of the weights, one for each row of a ``(k, D)`` matrix.
 
-        Differences between categories can be known where their levels are not: with a column for every
-        category and an intercept only differences are.
+        Differences between categories can be determined even if their levels are not, as with a column for
+        every category and an intercept.
         """
         rows = np.atleast_2d(np.asarray(matrix, dtype=np.float64))
         if rows.ndim != 2 or rows.shape[1] != len(self.coef) or not np.isfinite(rows).all():
@@ -175,11 +165,11 @@ class InferenceResult(FitResult):
         Parameters
         ----------
         names : sequence of str, optional
-            Of the weights; by default x1, x2, ... and the intercept.
+            Names of the weights; by default x1, x2, ... and the intercept.
         contrasts : mapping of str to (D,) array_like, optional
             Further rows, for linear combinations of the weights.
         level : float
-            Of the intervals.
+            Confidence level of the intervals.
         """
         names = self._names() if names is None else list(names)
         if len(names) != len(self.coef):

@@ -1,4 +1,4 @@
-"""The constant classifier: the class that most records are in."""
+"""The constant classifier: predicts the most frequent class."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, Terms
-from dperm.objective.objective import Objective
 
 
 @dataclass
@@ -28,23 +26,17 @@ def majority(fit: Fit, given: MajorityArguments) -> FitResult:
     Parameters
     ----------
     objective : Objective
-        A classification objective with an intercept, which carries the answer.
+        A classification objective with an intercept, the only weight that is fitted.
     epsilon : float
-        Infinite (the default) takes the exact count: nothing is protected and the result says so.
+        Infinite (the default) takes the exact count: nothing is protected, and the result says so.
     callback : callable, optional
         Called once with ``{"iteration", "coef"}``.
 
     Returns
     -------
     FitResult
-        All weights 0 but the intercept: the log-odds of the noisy share of positive labels, or, with more
-        than one weight per column, the logarithm of each class's noisy share.
-
-    Notes
-    -----
-    The sum of the labels changes by 1 (add_or_remove) or 2 (replace_one) between neighbours, the vector of
-    the counts of classes by 1 or sqrt(2); either is released once with exactly sampled Gaussian noise of
-    the analytic scale.
+        All weights are 0 except the intercept: the log-odds of the noisy share of positive labels, or for
+        softmax the logarithm of each class's noisy share.
 
     Examples
     --------
@@ -57,29 +49,19 @@ def majority(fit: Fit, given: MajorityArguments) -> FitResult:
     >>> result.coef.round(1)  # the log-odds of a quarter
     array([ 0. ,  0. , -1.1])
     """
-    objective = fit.objective
-    budget = fit.budget()
+    objective, n, budget = fit.objective, fit.n, fit.budget()
     multiplier = fit.noise_multiplier(budget, 1)
     release = fit.open("majority", budget)
     per_class = objective.loss.n_classes is not None
-    counted = objective.class_counts() if per_class else objective.label_sum()
-    noisy = release.gaussian_sum(counted, multiplier)
+    noisy = release.gaussian_sum(objective.class_counts() if per_class else objective.label_sum(), multiplier)
     coef = np.zeros(objective.shape)
-    coef[-1] = _log_shares(noisy) if per_class else _log_odds(noisy[0], objective)
+    # Shares are kept half a record away from 0 and 1.
+    if per_class:
+        counts = np.maximum(noisy, 0.5)
+        coef[-1] = np.log(counts / counts.sum())
+    else:
+        share = min(max((noisy[0] / n + 1.0) / 2.0, 0.5 / n), 1.0 - 0.5 / n)
+        coef[-1] = math.log(share / (1.0 - share))
     coef[-1] /= min(1.0, objective.row_norm)
     fit.report(1, coef, **({"class_counts": noisy} if per_class else {"label_sum": float(noisy[0])}))
     return fit.result(coef, f"Gaussian (noisy {'counts' if per_class else 'sum'} of labels)", n_iter=1)
-
-
-# Shares are kept half a record away from 0 and 1: post-processing.
-
-
-def _log_odds(noisy_sum: float, objective: Objective) -> float:
-    n = objective.n_public
-    share = min(max((noisy_sum / n + 1.0) / 2.0, 0.5 / n), 1.0 - 0.5 / n)
-    return math.log(share / (1.0 - share))
-
-
-def _log_shares(noisy_counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    shares = np.maximum(noisy_counts, 0.5)
-    return np.asarray(np.log(shares / shares.sum()))

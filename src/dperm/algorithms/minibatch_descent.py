@@ -1,16 +1,4 @@
-"""The loop that all private stochastic gradient methods share, and what goes around it.
-
-::
-
-    w <- 0
-    for t = 1 .. steps:
-        B <- secret batch
-        g <- (sum_{i in B} clip(grad l_i(w), C) + N(0, (z C)^2 I)) / b  +  gradient of the ridge term
-        w <- project(w + rule(smooth(g)))
-
-b is the public (expected) batch size, whatever the size of B; an empty batch gets its noise like any
-other. `rule` and `smooth` see released values only.
-"""
+"""The shared loop of the private stochastic gradient methods."""
 
 from __future__ import annotations
 
@@ -44,7 +32,7 @@ class MinibatchSchedule(Schedule):
     Attributes
     ----------
     batch_size : float
-        Expected size of a Poisson batch (it may be fractional), size of the others.
+        Expected size of a Poisson batch, which may be fractional; size of other batches.
     steps : int
         Number of noisy gradients.
     clip : float
@@ -54,7 +42,7 @@ class MinibatchSchedule(Schedule):
     momentum : float
         Heavy-ball coefficient in [0, 1); Adam's first decay.
     tail : float
-        The last ``ceil(tail * (steps + 1))`` iterates are averaged, in [0, 1]; 0 returns the last.
+        The last ``ceil(tail * (steps + 1))`` iterates are averaged, in [0, 1]; 0 returns the last one.
     """
 
     batch_size: Setting[float] = Setting(check.positive)
@@ -71,9 +59,9 @@ def minibatch_schedule(problem: PublicProblem) -> MinibatchSchedule:
     Notes
     -----
     With as many steps as noisy gradient descent and the same clip, the privacy noise on a mean gradient is
-    the same for every batch size (while the noise multiplier is above 1), so the batch may be so
-    small that its sampling error is still hidden in that noise. With ``k = n mu / sqrt(dimension)`` the ratio
-    of the squared norms is ``k^2 / (batch steps)`` at most; the batch makes it 1/10.
+    the same for every batch size (while the noise multiplier is above 1). The batch can therefore be as small
+    as its sampling error stays well below that noise. With ``k = n mu / sqrt(dimension)`` the ratio of their
+    squared norms is at most ``k^2 / (batch_size steps)``; the batch size makes it 1/10.
     """
     full = noisy_gd_schedule(problem)
     n, own = problem.n, problem.per_record()
@@ -83,20 +71,20 @@ def minibatch_schedule(problem: PublicProblem) -> MinibatchSchedule:
     return MinibatchSchedule(batch_size=batch_size, **full.chosen)
 
 
-# Passes over the records that a softmax run is spread over: 3 points more on MNIST at epsilon = 0.1 with
-# Laplacian smoothing, and 1 without. Losses with one prediction gain nothing.
+# Passes over the records of a softmax run: 3 points more accuracy on MNIST at epsilon = 0.1 with Laplacian
+# smoothing, and 1 without. Losses with one prediction gain nothing from more passes.
 _SOFTMAX_PASSES = 15
 
 
 def default_schedule(problem: PublicProblem, optimizer: str, steps: int | None = None) -> MinibatchSchedule:
-    """`minibatch_schedule` for an optimizer, and for `steps` if that many were asked for.
+    """`minibatch_schedule` for an optimizer, and for a given number of steps, if any.
 
-    Softmax runs go as far in more and shorter steps. A few small batches out of many records need a noise
-    multiplier so small that sampling hardly hides who is in them. With more steps each is hidden better, and
-    the noise of all together is less.
+    Softmax runs take more and shorter steps. A few small batches out of many records would need so small a
+    noise multiplier that subsampling hardly amplifies privacy; more steps are amplified better, and their
+    total noise is less.
     """
     schedule = minibatch_schedule(problem)
-    if optimizer == "adam":  # its own decay, and a step size for it
+    if optimizer == "adam":
         return replace(schedule, step_size=0.3 / problem.row_norm, momentum=0.9)
     if steps is None:
         steps = math.ceil(_SOFTMAX_PASSES * problem.n / schedule.batch_size)
@@ -118,10 +106,10 @@ class MinibatchArguments(MinibatchSchedule, PublishedTerms):
         Project the iterates onto the ball ``||w|| <= radius``; infinite for no projection.
     sampling : {"poisson", "without_replacement", "permutation"}
         Every record in each batch with probability ``batch_size / n_public``; fresh batches of fixed size
-        (``replace_one`` only); or shuffled epochs, whose sampling amplifies nothing.
+        (``replace_one`` only); or shuffled epochs, without privacy amplification.
     accountant : {"pld", "rdp", "moments", "advanced_composition"}
-        How costs add up: privacy loss distributions; Renyi divergences; the moments accountant with moments
-        up to 32 (Poisson, ``add_or_remove``); amplification and advanced composition, as tight as
+        How costs are composed: privacy loss distributions; Renyi divergences; the moments accountant with
+        moments up to 32 (Poisson, ``add_or_remove``); amplification and advanced composition, as tight as
         the method allows. Shuffled epochs are Gaussian, and exact with any of them.
     """
 
@@ -133,55 +121,33 @@ class MinibatchArguments(MinibatchSchedule, PublishedTerms):
 
 @dataclass(frozen=True)
 class MinibatchRun:
-    """A run with all its settings.
-
-    Attributes
-    ----------
-    fit : Fit
-    given : MinibatchArguments
-        Its settings; a rule chooses those that were not given.
-    optimizer : {"momentum", "adam"}
-        What is made of the noisy gradients.
-    smooth : callable
-        Applied to the noisy gradients.
-    scales : ScaleShares
-        Of the budget, for what is learned before.
-    """
+    """A run with all its settings."""
 
     fit: Fit
-    given: MinibatchArguments
-    optimizer: str = "momentum"
-    smooth: Callable[[Array], Array] = lambda gradient: gradient
-    scales: ScaleShares = field(default_factory=no_scales)
+    given: MinibatchArguments  # its settings; missing ones are chosen by a rule
+    optimizer: str = "momentum"  # update rule on the noisy gradients
+    smooth: Callable[[Array], Array] = lambda gradient: gradient  # applied to the noisy gradients
+    scales: ScaleShares = field(default_factory=no_scales)  # to learn first
 
     @property
     def problem(self) -> PublicProblem:
-        """What is public, with the budget that descending has."""
+        """The public problem, with the budget that is left for the descent."""
         return self.fit.problem.without(self.scales.together)
 
     @functools.cached_property
     def schedule(self) -> MinibatchArguments:
-        """All settings.
-
-        Raises
-        ------
-        ValueError
-            For batches larger than the data set.
-        """
+        """All settings; ValueError for batches larger than the data set."""
         schedule = self.schedule_for(self.problem)
-        if schedule.batch_size > self.fit.n:
-            raise ValueError(
-                f"batch_size must be at most n_public = {self.fit.n}, got {schedule.batch_size!r}"
-            )
+        self.fit.check_batch_size(schedule.batch_size)
         return schedule
 
     def schedule_for(self, problem: PublicProblem) -> MinibatchArguments:
-        """Those that were given, and default ones for this problem."""
+        """The given settings, completed for this problem."""
         steps = self.given.chosen.get("steps")
         return self.given.completed(default_schedule(problem, self.optimizer, steps))
 
     def noise_multiplier(self) -> float:
-        """``sigma / clip`` of each noisy sum, by the accountant."""
+        """``sigma / clip`` of each noisy sum, from the accountant."""
         fit, plan = self.fit, self._plan()
         if self.scales.together:
             return noise_multiplier_after(self._scale_noise().mu, fit.epsilon, fit.delta, **plan)
@@ -206,7 +172,7 @@ class MinibatchRun:
         return frame.step_sizes(sizes, schedule.momentum, self.fit.objective.l2)
 
     def descend(self, name: str, sigma_over_clip: float, **facts: Any) -> FitResult:
-        """Charge, run the loop with noise of so many clips, state what was done."""
+        """Charge, run the loop, and write the statement."""
         fit, schedule, sampling = self.fit, self.schedule, Sampling(self.schedule.sampling)
         objective, gaussian = fit.objective, sampling is Sampling.PERMUTATION
         if sampling is not Sampling.POISSON:
@@ -246,7 +212,7 @@ class MinibatchRun:
         average = SuffixAverage(count, max(1, math.ceil(schedule.tail * count)))
         average.add(w)
         for t in range(1, schedule.steps + 1):
-            # 1. noisy gradient of a secret batch, and of the ridge term
+            # 1. noisy gradient: the sum over a secret batch, over its public size, and the ridge term
             gradient = noisy_sum(w) / batch_size
             if objective.l2 > 0.0:
                 gradient += frame.factors * objective.penalty_gradient(w)

@@ -1,4 +1,4 @@
-"""Stochastic gradient descent with noise on the sum of every fresh batch: what its algorithms share."""
+"""Stochastic gradient descent with noise on the gradient sum of every fresh batch: the shared loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LARGEST_EPSILON, _SMALLEST_DELTA = 1e4, 1e-200
 
 
 class NoisyDescentArguments(Schedule, PublishedTerms):
-    """Arguments of an algorithm.
+    """Arguments of such an algorithm.
 
     Attributes
     ----------
@@ -54,17 +54,10 @@ class NoisyDescentArguments(Schedule, PublishedTerms):
     report_every: Setting[int] = Setting(check.positive_integer, stated=False)
 
 
-def check_batch_size(batch_size: int, n: int) -> None:
-    """Raise ValueError for batches larger than the data set."""
-    if batch_size > n:
-        raise ValueError(f"batch_size must be at most n = {n}, got {batch_size}")
-
-
 def check_calibration(fit: Fit, batch_size: int, steps: int) -> None:
-    """Raise ValueError where a search for the noise of so many batches would not end.
+    """Raise ValueError where no noise multiplier can be found.
 
-    That is where delta allows for every record that is used, where hardly any noise is asked for, and where
-    delta is next to nothing.
+    That is for a delta that covers every record that is used, a huge epsilon, and a tiny delta.
     """
     if _LARGEST_EPSILON < fit.epsilon < math.inf:
         raise ValueError(
@@ -82,14 +75,14 @@ def check_calibration(fit: Fit, batch_size: int, steps: int) -> None:
 def fresh_batches(
     bits: RandomBits, relation: Neighbours, n: int, batch_size: int
 ) -> UniformBatches | PoissonBatches:
-    """Fresh secret batches: of fixed size where a record is replaced, Poisson where it comes or goes."""
+    """Fresh secret batches: of fixed size under replace_one, Poisson under add_or_remove."""
     if relation is Neighbours.REPLACE_ONE:
         return UniformBatches(bits, n, batch_size)
-    return PoissonBatches(bits, n, batch_size / n)  # the rate that is accounted for, or less
+    return PoissonBatches(bits, n, batch_size / n)  # at most the rate that is accounted for
 
 
 def sampling_name(relation: Neighbours) -> str:
-    """What the accounting and the statement call :func:`fresh_batches`."""
+    """The sampling scheme of :func:`fresh_batches`."""
     return "without_replacement" if relation is Neighbours.REPLACE_ONE else "poisson"
 
 
@@ -97,40 +90,20 @@ def noisy_descent(
     fit: Fit,
     name: str,
     schedule: NoisyDescentArguments,
-    multiplier: float,
+    sigma_over_clip: float,
     bits: RandomBits,
     *,
     steps: int,
     average: bool,
     accountant: str,
 ) -> Array:
-    """Check, charge and run; the mean of the iterates, or the last.
+    """Check, charge and run; returns the mean of the iterates (`average`), or the last one.
 
-    Parameters
-    ----------
-    fit : Fit
-    name : str
-        Of the algorithm.
-    schedule : NoisyDescentArguments
-        Its `clip` is the bound on gradients.
-    multiplier : float
-        Standard deviation of the noise on a batch's sum, over its sensitivity.
-    bits : RandomBits
-        For the batches.
-    steps : int
-        Of this run.
-    average : bool
-    accountant : str
-        What showed that the noise is enough.
-
-    Raises
-    ------
-    DataError
-        For more records than places to draw batches of fixed size from.
-    ValueError
-        For noise that does not fit the grid of the sums.
+    The schedule must have a finite `clip`. The noise on the sum of a batch, drawn with `bits`, has the
+    standard deviation ``sigma_over_clip * clip``; `accountant` is for the statement.
     """
     objective, relation = fit.objective, fit.neighbors
+    multiplier = sigma_over_clip / relation.sum_factor
     sizes = step_sizes(schedule.step_size, max(steps, 1))
     plan = DescentPlan(
         objective.loss,
@@ -147,9 +120,9 @@ def noisy_descent(
         fit.check_growth(sizes, 0.0, schedule.clip)
     contribution, grid = objective.descent_sum_bounds(plan)
     if schedule.noise == "exact":
-        gaussian_scale(multiplier * relation.sum_factor * contribution, grid)
+        gaussian_scale(sigma_over_clip * contribution, grid)
     cost = sampled_gaussian_cost(
-        multiplier * relation.sum_factor,
+        sigma_over_clip,
         batch_size=schedule.batch_size,
         n_samples=fit.n,
         steps=max(steps, 1),

@@ -1,12 +1,9 @@
-"""Newton's method on noisy sums, with a covariance that counts sampling and noise.
+"""Newton's method on noisy sums, with a covariance that accounts for sampling and noise.
 
-Two ideas make private intervals nearly as narrow as those of the exact data. Rows are seen in coordinates
-that a private Gram matrix whitens, so that noise costs by the dimension and not by the conditioning. There
-each *row* is weighted down by its length, as in the bounded-influence estimators of Mallows (Hampel,
-Ronchetti, Rousseeuw and Stahel, "Robust Statistics", 1986, section 6.3), in place of clipping its gradient:
-the estimating equation stays unbiased under the model. A Newton step with a noisy Hessian and a noisy
-gradient is as good as the minimiser up to terms that are known: the noise of both is public, and so is what
-it does to the estimate.
+Rows are whitened by a private Gram matrix, so that the cost of noise depends on the dimension and not on the
+condition number. In these coordinates long *rows* are down-weighted, as in Mallows' bounded-influence
+estimators, instead of clipping gradients: the estimating equation stays unbiased under the model. The
+distribution of the noise is public, and so is its effect on a Newton step, to first order.
 """
 
 from __future__ import annotations
@@ -28,7 +25,6 @@ from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.whitened_images import whitened_images
 from dperm.errors import InferenceWarning, warn_caller
-from dperm.losses import Loss
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
@@ -37,21 +33,14 @@ from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import LinearMap
 
 
-def _leverage(name: str, value: object) -> float:
-    number = check.real(name, value, "from 0.5 to 100")
-    if not 0.5 <= number <= 100.0:
-        raise ValueError(f"{name} must be from 0.5 to 100, got {value!r}")
-    return number
-
-
 def _columns(name: str, value: object) -> list[int]:
-    expected = f"{name} must be a list of different numbers of columns, got {value!r}"
-    if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
-        raise ValueError(expected)
-    if not all(isinstance(each, numbers.Integral) and int(each) >= 0 for each in value):
-        raise ValueError(expected)
-    if len(set(value)) < len(value):
-        raise ValueError(expected)
+    if (
+        not isinstance(value, Sequence | np.ndarray)
+        or isinstance(value, str)
+        or not all(isinstance(each, numbers.Integral) and int(each) >= 0 for each in value)
+        or len(set(value)) < len(value)
+    ):
+        raise ValueError(f"{name} must be a list of distinct column numbers, got {value!r}")
     return sorted(int(each) for each in value)
 
 
@@ -61,24 +50,25 @@ class NoisyNewtonSchedule(Schedule):
     Attributes
     ----------
     covariance : {"auto", "model", "robust"}
-        "model": standard errors that hold if the loss is the likelihood (logistic), or residuals do not
-        depend on the rows (Huber). "robust": the sandwich, which needs neither. "auto": the first for the
-        logistic loss, the second for Huber's.
+        "model": standard errors that are valid if the loss is the likelihood (logistic), or residuals are
+        independent of the rows (Huber). "robust": the sandwich estimator, which assumes neither. "auto":
+        "model" for the logistic loss, "robust" for Huber's.
     leverage : float
-        A row of the whitened squared length ``leverage * dimension`` or less weighs 1, a longer one less, in
-        inverse proportion; from 0.5 to 100. Noise grows with it. Where the model is wrong, estimates are
-        those of the weighted records: by default 1.5 with standard errors by the model, 3 with robust ones.
+        Rows of whitened squared norm up to ``leverage * dimension`` have weight 1, longer ones less, in
+        inverse proportion; from 0.5 to 100. Noise grows with it. If the model is misspecified, estimates are
+        those for the weighted records. By default 1.5 with model-based standard errors, 3 with robust ones.
     steps : int
-        Gradient steps to where Newton's method starts.
+        Number of gradient steps before Newton's method starts.
     omit : sequence of int
-        Public numbers of columns whose weights stay 0: one level of each factor beside an intercept. Those of
-        the others are differences to it. With all levels nothing but differences is determined.
+        Public numbers of columns whose weights stay 0: the reference level of each factor, if there is an
+        intercept. The weights of other levels are differences to it. Without a reference level only
+        differences are determined.
     effects : bool
-        Whether average marginal effects are released, too; logistic loss only.
+        Whether to release average marginal effects as well; logistic loss only.
     """
 
     covariance: Setting[str] = Setting(check.one_of("auto", "model", "robust"), "auto")
-    leverage: Setting[float] = Setting(_leverage)
+    leverage: Setting[float] = Setting(check.within("from 0.5 to 100", lambda x: 0.5 <= x <= 100.0))
     steps: Setting[int] = Setting(check.step_count)
     omit: Setting[Sequence[int]] = Setting(_columns)
     effects: Setting[bool] = Setting(check.boolean, False)
@@ -89,8 +79,8 @@ def noisy_newton_schedule(problem: PublicProblem, covariance: str = "auto") -> N
 
     Notes
     -----
-    A gradient step of Huber's loss moves predictions by its threshold at most: the steps reach the bound of
-    the targets.
+    A gradient step of Huber's loss moves predictions by its threshold at most: there are enough steps to
+    reach the target bound.
     """
     loss = problem.loss
     if covariance == "auto":
@@ -119,8 +109,8 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     Parameters
     ----------
     objective : Objective
-        With the logistic or Huber's loss, and without a ridge term, which would bias what is estimated. Least
-        squares: Huber's loss with a public threshold of one to two standard deviations of the residuals.
+        With the logistic or Huber's loss, and without a ridge term, which would bias the estimates. For least
+        squares take Huber's loss with a public threshold of one to two standard deviations of the residuals.
     delta : float
         Strictly between 0 and 1.
     callback : callable, optional
@@ -135,18 +125,17 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     Warns
     -----
     InferenceWarning
-        If more than 3 % of the records, by a released count, weigh less than 1: where the model does not
-        hold, estimates are those of the weighted records.
+        If more than 3 % of the records, by a released count, have a weight below 1: if the model is
+        misspecified, estimates are those for the weighted records.
 
     Notes
     -----
-    All releases are Gaussian, and the squares of their ``mu`` add up exactly, also when each is chosen from
-    earlier ones (Dong, Roth and Su 2022, Corollary 3.3).
+    All releases are (epsilon, delta)-DP together.
 
-    Where the standard error would be 1.5 times as large if the Hessian were as small as the noise on it
-    allows, it is given so large; where it would be twice as large, the interval is refused (NaN): as a rule
-    that of a rare level, and of no other weight. With a column for each category and an intercept, levels are
-    not determined but differences are: see :meth:`InferenceResult.contrasts`.
+    A standard error that could be 1.5 times as large, if the Hessian were as small as its noise allows, is
+    reported as that large. If it could be twice as large, the interval is refused (NaN); usually this
+    concerns rare levels only. With a column for each category and an intercept, levels are not determined but
+    differences are: see :meth:`InferenceResult.contrasts`.
 
     Examples
     --------
@@ -163,53 +152,54 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     """
     objective, n = fit.objective, fit.n
     schedule = _schedule(fit, given)
-    noise = _Noise.of(fit, schedule)
+    noise = _noise_multipliers(fit, schedule)
     _check_feasible(fit, schedule, noise)
     fit.warn_if_slow("noisy_newton", "noisy_gd, which has no intervals,")
     release = fit.open("noisy_newton", fit.budget(), schedule)
 
-    # 1. coordinates in which the rows' second moments are about the identity, and weights of the rows
-    first = {"norms": noise.norms, "gram": noise.gram, "table": noise.table}
+    # 1. whitened coordinates, and weights of the rows in them
+    first = {name: noise[name] for name in ("norms", "gram", "table")}
     images = whitened_images(objective, release, _kept(fit, schedule), schedule.leverage, **first)
     sums = _Sums(fit, release, images)
     smoothness = objective.loss.smoothness(1.0)
 
-    # 2. gradient steps, the later half of which is averaged, and a rough Newton step
+    # 2. gradient steps, averaged over the later half, and a rough Newton step
     theta = np.zeros(images.dimension)
     path = []
     for _ in range(schedule.steps):
-        theta = theta - sums.gradient(theta, noise.pilot) / smoothness
+        theta = theta - sums.gradient(theta, noise["pilot"]) / smoothness
         path.append(theta)
     theta = np.mean(path[schedule.steps // 2 :], axis=0)
-    rough = sums.hessian(theta, noise.rough)
-    pilot = theta - rough.solve(sums.gradient(theta, noise.rough), floor=1.0)
+    rough = sums.hessian(theta, noise["rough"])
+    pilot = theta - rough.solve(sums.gradient(theta, noise["rough"]), floor=1.0)
 
-    # 3. Newton steps with one Hessian and two gradients, the second where the first one leads
-    hessian = sums.hessian(pilot, noise.hessian)
-    once = pilot - hessian.solve(sums.gradient(pilot, noise.first))
-    twice = once - hessian.solve(sums.gradient(once, noise.second))
-    theta = noise.final[0] * once + noise.final[1] * twice
-    evaluated = noise.final[0] * pilot + noise.final[1] * once
+    # 3. two Newton steps with the same Hessian
+    hessian = sums.hessian(pilot, noise["hessian"])
+    once = pilot - hessian.solve(sums.gradient(pilot, noise["first"]))
+    twice = once - hessian.solve(sums.gradient(once, noise["second"]))
+    first_weight, second_weight = _FIRST / (_FIRST + _SECOND), _SECOND / (_FIRST + _SECOND)
+    theta = first_weight * once + second_weight * twice
+    evaluated = first_weight * pilot + second_weight * once
 
-    # 4. what sampling adds to it, and what noise does
+    # 4. covariance from sampling and from noise
     spread, down_weighted = _spread_of_gradients(sums, theta, hessian, schedule, noise)
     longest = objective.image_gradient_bounds(images)[0] * fit.neighbors.sum_factor
-    of_gradients = noise.of_last_gradients * longest / n
+    of_gradients = math.hypot(first_weight * noise["first"], second_weight * noise["second"]) * longest / n
     noisy = of_gradients**2 * np.eye(len(theta)) + hessian.noise_times(evaluated - theta)
     covariance = Covariance(hessian, spread / n, noisy, images.matrix.T)
-    effects = _marginal_effects(sums, theta, covariance, noise.effects) if schedule.effects else None
+    effects = _marginal_effects(sums, theta, covariance, noise["effects"]) if schedule.effects else None
 
     result = fit.result(
         images.matrix.T @ theta,
         "Newton's method, Gaussian noise on counts and second moments of the rows and on sums of Hessians "
-        "and of gradients, of rows that weigh less the longer they are in coordinates that these whiten",
+        "and of gradients, with long rows down-weighted in whitened coordinates",
         n_iter=schedule.steps + 3,
     )
-    if down_weighted - 2.0 * noise.residuals / n > _MANY_ROWS:
+    if down_weighted - 2.0 * noise["residuals"] / n > _MANY_ROWS:
         warn_caller(
-            f"about {down_weighted:.1%} of the records weigh less than 1, as their rows are long: where the "
+            f"about {down_weighted:.1%} of the records weigh less than 1, as their rows are long: if the "
             "model does not hold for all records alike, estimates are those of the weighted records. A "
-            f"larger leverage (here {schedule.leverage:g}) gives more of them full weight, for more noise",
+            f"larger leverage (here {schedule.leverage:g}) gives more records full weight, but adds noise",
             InferenceWarning,
         )
     whole, sampling, cautious = covariance.through(covariance.to_weights)
@@ -229,7 +219,7 @@ _MANY_ROWS = 0.03
 
 
 def _schedule(fit: Fit, given: NoisyNewtonArguments) -> NoisyNewtonArguments:
-    """Completed; ValueError for what this algorithm is not for."""
+    """The completed schedule; ValueError for unsupported settings."""
     objective = fit.objective
     if fit.delta == 0.0:
         raise ValueError("delta of noisy_newton must be above 0: all of its noise is Gaussian")
@@ -244,73 +234,39 @@ def _schedule(fit: Fit, given: NoisyNewtonArguments) -> NoisyNewtonArguments:
     return schedule
 
 
-def _shares(schedule: NoisyNewtonSchedule, loss: Loss) -> dict[str, float]:
-    """Of the budget, in mu^2, before they are divided by their sum."""
-    robust = schedule.covariance == "robust"
-    return {
-        "norms": 0.01,
-        "gram": 0.12,
-        "table": 0.02,
-        "pilot": 0.08,
-        "rough": 0.07,
-        "hessian": 0.12,
-        "first": 0.15,
-        "residuals": 0.01 if robust or loss.classification else 0.02,
-        "squares": 0.15 if robust else 0.0,
-        "effects": 0.05 if schedule.effects else 0.0,
-        "second": 0.43,
+_FIRST, _SECOND = 0.15, 0.43  # shares of the last two gradients
+
+
+def _noise_multipliers(fit: Fit, schedule: NoisyNewtonSchedule) -> dict[str, float]:
+    """Noise multipliers by release, which together use up the budget; 0 for none."""
+    robust, labels = schedule.covariance == "robust", fit.objective.loss.classification
+    plan = {  # number of releases, and their share of the budget in mu^2, up to a factor
+        "norms": (1, 0.01),
+        "gram": (2, 0.12),
+        "table": (1, 0.02),
+        "pilot": (schedule.steps, 0.08),
+        "rough": (2, 0.07),
+        "hessian": (1, 0.12),
+        "first": (1, _FIRST),
+        "residuals": (1, 0.01 if robust or labels else 0.02),
+        "squares": (1, 0.15 if robust else 0.0),
+        "effects": (2, 0.05 if schedule.effects else 0.0),
+        "second": (1, _SECOND),
     }
+    whole, rest = fit.budget(), fit.budget()
+    total, multipliers = sum(share for _, share in plan.values()), dict.fromkeys(plan, 0.0)
+    for name, (count, share) in plan.items():
+        if share > 0.0 and name != "second":
+            multipliers[name] = gaussian_noise_multiplier(whole.share(count, share / total), "gdp")
+            rest.spend(GaussianRelease(multipliers[name]), count=count)
+    multipliers["second"] = gaussian_noise_multiplier(rest.share(1), "gdp")
+    return multipliers
 
 
-@dataclass(frozen=True)
-class _Noise:
-    """Noise multipliers that use up the budget; 0 for what is not released.
+def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: dict[str, float]) -> None:
+    """ValueError if sums cannot be formed or noise would leave no interval, from public numbers alone.
 
-    Attributes
-    ----------
-    final : tuple of float
-        Weights of the last two Newton steps, in proportion to the budget of their gradients.
-    """
-
-    norms: float
-    gram: float
-    table: float
-    pilot: float
-    rough: float
-    hessian: float
-    first: float
-    residuals: float
-    squares: float
-    effects: float
-    second: float
-    final: tuple[float, float]
-
-    @classmethod
-    def of(cls, fit: Fit, schedule: NoisyNewtonSchedule) -> _Noise:
-        """Before the charge, on a budget of its own."""
-        whole, budget = fit.budget(), fit.budget()
-        shares = _shares(schedule, fit.objective.loss)
-        releases = {"gram": 2, "pilot": schedule.steps, "rough": 2, "effects": 2}
-        total, multipliers = sum(shares.values()), dict.fromkeys(shares, 0.0)
-        for name, share in shares.items():
-            if share > 0.0 and name != "second":
-                count = releases.get(name, 1)
-                multipliers[name] = gaussian_noise_multiplier(whole.share(count, share / total), "gdp")
-                budget.spend(GaussianRelease(multipliers[name]), count=count)
-        multipliers["second"] = gaussian_noise_multiplier(budget.share(1), "gdp")
-        both = shares["first"] + shares["second"]
-        return cls(**multipliers, final=(shares["first"] / both, shares["second"] / both))
-
-    @property
-    def of_last_gradients(self) -> float:
-        """Multiplier of the weighted mean of the last two gradients."""
-        return math.hypot(self.final[0] * self.first, self.final[1] * self.second)
-
-
-def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: _Noise) -> None:
-    """ValueError where sums cannot be formed, or noise leaves no interval, from public numbers alone.
-
-    Whitened rows have second moments of at most 1, weights included, and a Hessian of at most the smoothness.
+    Weighted second moments of whitened rows are at most 1, and their Hessian is at most the smoothness.
     """
     objective = fit.objective
     objective.check_sums(gram=True)
@@ -320,21 +276,21 @@ def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: _Noise) -> N
     check.clip_norm("the clip that the loss implies", objective.loss.lipschitz(length))
     objective.check_images(images)
     bound, grid = objective.image_gradient_bounds(images)
-    largest = max(noise.pilot, noise.rough, noise.first, noise.second)
+    largest = max(noise["pilot"], noise["rough"], noise["first"], noise["second"])
     gaussian_scale(largest * fit.neighbors.sum_factor * bound, grid)
-    relative = noise.hessian * math.sqrt(fit.neighbors.sum_factor) * length**2
+    relative = noise["hessian"] * math.sqrt(fit.neighbors.sum_factor) * length**2
     lost = relative * math.sqrt(2.0 * d) / fit.n
     if not lost * _MOST_LOST < 1.0:
         raise ValueError(
-            f"the noise would leave no interval: that of the second derivatives of {d} weights is {lost:.2g} "
-            f"times as large as they are at most, for n_public = {fit.n} and epsilon = {fit.epsilon:g}, and "
-            f"has to be below 1/3. It takes {math.ceil(fit.n * lost * _MOST_LOST):,} records at least, fewer "
-            "columns, or a larger epsilon"
+            f"the noise would leave no interval: relative to the largest Hessian of {d} weights it is "
+            f"{lost:.2g} for n_public = {fit.n} and epsilon = {fit.epsilon:g}, and has to be below 1/3. It "
+            f"takes at least {math.ceil(fit.n * lost * _MOST_LOST):,} records, fewer columns, or a larger "
+            "epsilon"
         )
 
 
 def _kept(fit: Fit, schedule: NoisyNewtonSchedule) -> Array:
-    """The matrix that leaves the omitted columns out."""
+    """The matrix that drops the omitted columns."""
     return np.delete(np.eye(fit.objective.dimension), schedule.omit, axis=0)
 
 
@@ -343,7 +299,7 @@ _MOST_LOST = 3.0  # 1 - 1 / 3 is 1 / UNCERTAIN
 
 @dataclass(frozen=True)
 class _Sums:
-    """Noisy means over the records, in whitened coordinates ``theta`` of ``w = A^T theta``."""
+    """Noisy means over the records, in whitened coordinates ``theta`` with ``w = A^T theta``."""
 
     fit: Fit
     release: Releaser
@@ -356,49 +312,40 @@ class _Sums:
     def weights(self, theta: Array) -> Array:
         return self.images.matrix.T @ theta
 
+    def mean(self, private: Bounded, multiplier: float) -> Array:
+        return self.release.gaussian_sum(private, multiplier) / self.fit.n
+
     def gradient(self, theta: Array, multiplier: float) -> Array:
         w = self.weights(theta)
-        gradient = (
-            self.release.gaussian_sum(self.objective.image_gradient_sum(w, self.images), multiplier)
-            / self.fit.n
-        )
+        private = self.objective.image_gradient_sum(w, self.images)
+        gradient = self.mean(private, multiplier)
         self.fit.report(len(self.fit.history) + 1, w, gradient=gradient)
         return gradient
 
     def hessian(self, theta: Array, multiplier: float) -> Spectrum:
-        return self._spectrum(self.objective.image_hessian_sum(self.weights(theta), self.images), multiplier)
-
-    def squares(self, theta: Array, multiplier: float) -> Spectrum:
-        return self._spectrum(self.objective.image_squares_sum(self.weights(theta), self.images), multiplier)
-
-    def third(self, theta: Array, multiplier: float) -> Array:
-        private = self.objective.image_third_sum(self.weights(theta), self.images)
-        return self.release.gaussian_sum(private, multiplier) / self.fit.n
+        private = self.objective.image_hessian_sum(self.weights(theta), self.images)
+        return Spectrum.released(self.release, private, multiplier, self.fit.n)
 
     def residuals(self, theta: Array, multiplier: float, *which: int) -> Array:
-        private = self.objective.residual_sums(self.weights(theta), self.images, which)
-        return self.release.gaussian_sum(private, multiplier) / self.fit.n
-
-    def _spectrum(self, private: Bounded, multiplier: float) -> Spectrum:
-        return Spectrum.released(self.release, private, multiplier, self.fit.n)
+        return self.mean(self.objective.residual_sums(self.weights(theta), self.images, which), multiplier)
 
 
 def _spread_of_gradients(
-    sums: _Sums, theta: Array, hessian: Spectrum, schedule: NoisyNewtonSchedule, noise: _Noise
+    sums: _Sums, theta: Array, hessian: Spectrum, schedule: NoisyNewtonSchedule, noise: dict[str, float]
 ) -> tuple[Array, float]:
-    """Covariance of a record's weighted gradient, and the share of the records that weigh less than 1."""
-    if schedule.covariance == "robust":
-        (down_weighted,) = sums.residuals(theta, noise.residuals, 0)
-        squares = sums.squares(theta, noise.squares)
+    """Covariance of a record's weighted gradient, and the share of the records with a weight below 1."""
+    loss, robust = sums.objective.loss, schedule.covariance == "robust"
+    which = (0,) if robust or loss.classification else (0, 1, 2)
+    down_weighted, *moments = sums.residuals(theta, noise["residuals"], *which)
+    if robust:
+        private = sums.objective.image_squares_sum(sums.weights(theta), sums.images)
+        squares = Spectrum.released(sums.release, private, noise["squares"], sums.fit.n)
         return squares.through(np.maximum(squares.values, 0.0)), float(down_weighted)
     matrix = hessian.through(hessian.floored())
-    if sums.objective.loss.classification:
-        (down_weighted,) = sums.residuals(theta, noise.residuals, 0)
-        return matrix, float(down_weighted)
-    down_weighted, squares, curvatures = sums.residuals(theta, noise.residuals, 0, 1, 2)
-    least = 1.0 / sums.fit.n
-    factor = sums.objective.loss.lipschitz(1.0) ** 2 * max(squares, least) / max(curvatures, least)
-    return factor * matrix, float(down_weighted)
+    if moments:  # scale of Huber's residuals
+        residual, curvature = (max(moment, 1.0 / sums.fit.n) for moment in moments)
+        matrix *= loss.lipschitz(1.0) ** 2 * residual / curvature
+    return matrix, float(down_weighted)
 
 
 def _marginal_effects(sums: _Sums, theta: Array, covariance: Covariance, multiplier: float) -> Estimates:
@@ -406,7 +353,7 @@ def _marginal_effects(sums: _Sums, theta: Array, covariance: Covariance, multipl
     n, n_columns, smoothness = sums.fit.n, sums.objective.n_columns, sums.objective.loss.smoothness(1.0)
     (share,) = sums.residuals(theta, multiplier, 2)
     mean = smoothness * share
-    third = sums.third(theta, multiplier)
+    third = sums.mean(sums.objective.image_third_sum(sums.weights(theta), sums.images), multiplier)
     w = sums.weights(theta)[:n_columns]
     jacobian = mean * covariance.to_weights[:n_columns] + np.outer(w, third)
     whole, sampling, cautious = (np.diag(each) for each in covariance.through(jacobian))
@@ -417,4 +364,4 @@ def _marginal_effects(sums: _Sums, theta: Array, covariance: Covariance, multipl
     )
 
 
-_CURVATURE_VARIANCE = 1.0 / 64.0  # of q (1 - q), which lies between 0 and 1/4: at most
+_CURVATURE_VARIANCE = 1.0 / 64.0  # bound on that of q (1 - q), which lies between 0 and 1/4

@@ -1,4 +1,4 @@
-"""Spectra of noisy matrices, and covariances of what is solved with them."""
+"""Spectra of noisy matrices, and covariances of solutions of linear systems with them."""
 
 from __future__ import annotations
 
@@ -15,24 +15,16 @@ from dperm.private_values.bounded import Bounded
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Eigenvalues and vectors of a symmetric matrix that was released as a mean over the records.
-
-    Attributes
-    ----------
-    deviation : float
-        Standard deviation of the noise on the diagonal; beside it ``1 / sqrt(2)`` of that.
-    least : float
-        A relative limit of arithmetic: eigenvalues below are not known even without noise.
-    """
+    """Eigenvalues and eigenvectors of a symmetric matrix that was released as a mean over the records."""
 
     values: Array
     vectors: Array
-    deviation: float
-    least: float
+    deviation: float  # of the noise on the diagonal; off the diagonal it is 1 / sqrt(2) of that
+    least: float  # precision of the arithmetic: smaller eigenvalues are unknown even without noise
 
     @classmethod
     def released(cls, release: Releaser, private: Bounded, multiplier: float, n: int) -> Spectrum:
-        """Of a triangle of second moments."""
+        """Release a triangle of second moments."""
         bound = private.sensitivity(release.neighbors) / (DIAGONAL * n)
         matrix = symmetric_matrix(release.gaussian_sum(private, multiplier)) / n
         values, vectors = np.linalg.eigh(matrix)
@@ -40,19 +32,19 @@ class Spectrum:
 
     @property
     def noise(self) -> float:
-        """Spectral norm of the noise, about."""
+        """Approximate spectral norm of the noise."""
         return max(self.deviation * math.sqrt(2.0 * len(self.values)), self.least)
 
     def floored(self, floor: float = 0.5) -> Array:
-        """Eigenvalues of at least that part of the noise."""
+        """Eigenvalues, raised to at least ``floor * noise``."""
         return np.maximum(self.values, floor * self.noise)
 
     def solve(self, vector: Array, floor: float = 0.5) -> Array:
-        """The inverse, with eigenvalues floored, times a vector."""
+        """The inverse of the matrix with floored eigenvalues, times a vector."""
         return self.through(1.0 / self.floored(floor)) @ vector
 
     def through(self, values: Array) -> Array:
-        """The matrix with other eigenvalues."""
+        """The matrix with these eigenvalues."""
         return np.asarray((self.vectors * values) @ self.vectors.T)
 
     def noise_times(self, vector: Array) -> Array:
@@ -63,24 +55,15 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class Covariance:
-    """Of whitened coordinates: ``H^-1 (sampling + noise) H^-1``.
-
-    Attributes
-    ----------
-    hessian : Spectrum
-    sampling, noise : ndarray
-        Covariances of the mean gradient.
-    to_weights : ndarray
-        The matrix that makes weights of whitened coordinates.
-    """
+    """Covariance of whitened coordinates: ``H^-1 (sampling + noise) H^-1``."""
 
     hessian: Spectrum
-    sampling: Array
-    noise: Array
-    to_weights: Array
+    sampling: Array  # covariance of the mean gradient without noise
+    noise: Array  # covariance of its noise
+    to_weights: Array  # the matrix from whitened coordinates to weights
 
     def through(self, matrix: Array) -> tuple[Array, Array, Array]:
-        """Covariances of ``matrix theta``: whole; without noise; and if the Hessian is as small as may be."""
+        """Covariances of ``matrix theta``: total, without noise, and for the smallest possible Hessian."""
         inverse = matrix @ self.hessian.through(1.0 / self.hessian.floored())
         least = np.maximum(self.hessian.values - self.hessian.noise, _LEAST_CURVATURE * self.hessian.noise)
         cautious = matrix @ self.hessian.through(1.0 / least)
@@ -88,6 +71,6 @@ class Covariance:
         return inverse @ both @ inverse.T, inverse @ self.sampling @ inverse.T, cautious @ both @ cautious.T
 
 
-# So that a direction whose curvature is not known makes intervals be refused that lie in it for a quarter of
-# their variance, and not all that touch it: eigenvectors of noisy matrices touch each other.
+# Chosen such that a direction of unknown curvature rules out only intervals with a quarter of their variance
+# in it. Eigenvectors of noisy matrices always mix a little.
 _LEAST_CURVATURE = 0.2

@@ -14,7 +14,7 @@ from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_callback, positive, step_count
 from dperm.objective.objective import Array, Objective
 
-# Shares of the loss at 0 by which the smoothed losses may exceed the one with kinks, one after the other.
+# Largest bias of each successive smoothed loss, as a share of the loss at 0.
 _BIASES = tuple(10.0**-k for k in range(1, 9))
 
 
@@ -31,10 +31,10 @@ def nonprivate(
     Parameters
     ----------
     objective : Objective
-        Smooth convex losses converge to the optimum. A loss with kinks is smoothed less and less. A loss
-        that is not convex ends in the local minimum that L-BFGS finds from 0, and the result says so.
+        Smooth convex losses converge to the optimum. A loss with kinks is smoothed less and less. For a
+        non-convex loss L-BFGS finds a local minimum from 0, and the result says so.
     max_iter : int
-        Most L-BFGS iterations, for each smoothed loss anew.
+        Largest number of L-BFGS iterations, per smoothed loss.
     tolerance : float
         Stop when no entry of the gradient of the mean objective is larger.
     callback : callable, optional
@@ -43,21 +43,13 @@ def nonprivate(
     Returns
     -------
     FitResult
-        ``privacy.private`` is False. For a convex loss the last entry of ``history`` certifies the answer:
-        no weights at distance ``D`` from it have an objective lower by more than
-        ``bias + gradient_norm * D``.
+        ``privacy.private`` is False. For a convex loss the last entry of ``history`` is a certificate: the
+        objective at distance ``D`` from the result is lower by at most ``bias + gradient_norm * D``.
 
     Notes
     -----
-    With the kinks of slope jump J replaced by ramps of curvature s, the loss exceeds the original by
-    between 0 and ``bias = J^2 / (8 s)``. So at weights ``w`` where the smoothed objective ``F_s`` has the
-    gradient ``g``, every other ``v`` has ``F(v) >= F_s(v) - bias >= F(w) - bias + <g, v - w>``. Curvatures
-    grow from one run of L-BFGS to the next, each starting where the last one ended (Madsen and Nielsen,
-    "A finite smoothing algorithm for linear l1 estimation", 1993).
-
-    References
-    ----------
-    D. C. Liu, J. Nocedal, "On the limited memory BFGS method", 1989; the implementation is SciPy's.
+    The implementation of L-BFGS is SciPy's. Kinks are smoothed by ramps whose curvature grows from run to
+    run: :doc:`/theory/nonprivate`.
 
     Examples
     --------
@@ -80,10 +72,8 @@ def nonprivate(
         if callback is not None:
             callback({"iteration": iteration, "coef": w.reshape(objective.shape).copy()})
 
-    w, gradient = np.zeros(objective.dimension), np.zeros(objective.dimension)
-    accesses = 0
-    stages = _smooth_objectives(objective)
-    for smooth, _ in stages:
+    w, accesses = np.zeros(objective.dimension), 0
+    for smooth, bias in _smooth_objectives(objective):
         result = minimize(
             _of_flat_weights(smooth),
             w,
@@ -98,15 +88,15 @@ def nonprivate(
                 "maxcor": 30,
             },
         )
-        w, gradient, accesses = result.x, result.jac, accesses + int(result.nfev)
+        w, accesses = result.x, accesses + int(result.nfev)
+        certificate = {"bias": bias, "gradient_norm": math.sqrt(result.jac @ result.jac)}
     privacy = exact_statement(objective, f"none: {_what_was_found(objective)} (L-BFGS)", accesses)
-    certificate = [{"bias": stages[-1][1], "gradient_norm": math.sqrt(gradient @ gradient)}]
-    history = certificate if objective.loss.convex else []
+    history = [certificate] if objective.loss.convex else []
     return FitResult(coef=w.reshape(objective.shape), privacy=privacy, n_iter=iteration, history=history)
 
 
 def _of_flat_weights(objective: Objective) -> Callable[[Array], tuple[float, Array]]:
-    """Value and gradient for an optimiser that knows vectors only."""
+    """Value and gradient as functions of a vector."""
 
     def value_and_gradient(w: Array) -> tuple[float, Array]:
         value, gradient = objective.value_and_gradient(w.reshape(objective.shape))
@@ -116,7 +106,7 @@ def _of_flat_weights(objective: Objective) -> Callable[[Array], tuple[float, Arr
 
 
 def _smooth_objectives(objective: Objective) -> list[tuple[Objective, float]]:
-    """Objectives that L-BFGS can minimise, each closer to the one asked for; by how much they exceed it."""
+    """Smooth objectives that approach the given one, each with the bias by which it exceeds it."""
     loss = objective.loss
     if loss.kink_jump == 0.0:
         return [(objective, 0.0)]

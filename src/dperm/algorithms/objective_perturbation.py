@@ -1,8 +1,8 @@
 """Objective perturbation: a random linear term in the objective instead of noise on the result.
 
 Chaudhuri, Monteleoni and Sarwate, JMLR 2011, Algorithm 2; Kifer, Smith and Thakurta, COLT 2012, Algorithm 1.
-Minimisers of a program are approximate, so that the result gets noise, too: "approximate minima
-perturbation" of Iyengar et al. 2019, with the sensitivity that two approximate minimisers have.
+A computed minimiser is approximate, so the result gets a little noise as well: "approximate minima
+perturbation" of Iyengar et al. 2019, with the sensitivity that two approximate minimisers really have.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _MONOTONE = ("logistic", "squared_hinge", "huberized_hinge")
 class _Plan:
     """Public numbers of a fit, on the scale of the sum of losses."""
 
-    law: str  # of the linear term and of the noise on the output
-    scale: float  # of the linear term
-    ridge: float  # least regularisation that the calibration asks for
+    law: str  # distribution of the linear term and of the noise on the output
+    scale: float  # scale of the linear term
+    ridge: float  # least regularisation that the calibration requires
 
 
 class ObjectivePerturbationArguments(Schedule, PublishedTerms):
@@ -65,42 +65,31 @@ class ObjectivePerturbationArguments(Schedule, PublishedTerms):
 def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> FitResult:
     """Minimise the objective plus a random linear term; publish the minimiser with a little noise.
 
-    ::
-
-        b ~ N(0, sigma^2 I)      (delta = 0: density proportional to exp(-||b||/scale))
-        w <- argmin sum_i loss_i(w) + lambda/2 ||w||^2 + <b, w>, to a certified gradient norm
-        publish w + noise that covers the distance from the exact minimiser
-
     Parameters
     ----------
     objective : Objective
         Convex, smooth, of bounded slope. The proof needs a ridge term on every weight, the intercept
-        included. Where there is less than it asks for (``lambda = n l2 >= 4 beta/epsilon``, that is
+        included. If the objective has less than required (``lambda = n l2 >= 4 beta/epsilon``, that is
         ``R^2/epsilon`` for the logistic loss), the difference is added; the statement says how much.
     delta : float
-        In [0, 1). With 0 the guarantee is pure (logistic loss).
+        In [0, 1). 0 gives a pure guarantee (logistic loss only).
     calibration : {"tight", "paper"}
         "paper" (logistic loss): for delta > 0 the noise of Kifer et al. (``add_or_remove``), for ``delta =
         0`` that of Chaudhuri et al. (``replace_one``).
     ledger : PrivacyLedger, optional
         Charged once, before anything is drawn. With delta > 0 under ``replace_one``, or with a loss whose
-        derivative changes its sign, no cost in ``mu^2`` is known: that takes a whole, unused ledger.
+        derivative changes sign, no cost in ``mu^2`` is known: the fit then needs a whole, unused ledger.
     callback : callable, optional
         Called once with ``{"iteration", "coef"}``, the published weights.
 
     Returns
     -------
     FitResult
-        ``n_iter`` is 1: how long the solver took depends on the records and is not told.
+        ``n_iter`` is 1: the solver's running time depends on the records and stays secret.
 
     Notes
     -----
-    (epsilon, delta)-DP of the published weights. The exact minimiser and b determine each other; for the
-    logistic loss with ``lambda >= R^2/epsilon`` the change of variables costs nothing, and the minimiser is
-    as private as the Gaussian mechanism with sensitivity R. Other losses lose ``log(1 + beta/lambda)`` of
-    epsilon; under ``replace_one`` both records count at once, or in two steps, remove and add. See
-    :mod:`dperm.accounting.objective_perturbation` for the proofs. The computed point and the exact one differ
-    by at most ``tau/lambda`` on *each* of two data sets, which the noise on the output covers.
+    Only the published weights are (epsilon, delta)-DP.
 
     Examples
     --------
@@ -113,7 +102,7 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
     array([ 1., -1.])
     """
     objective, output_share = fit.objective, given.output_share
-    # 1. the linear term and the ridge term that its privacy rests on
+    # 1. the linear term, and the ridge term that its privacy relies on
     plan = (_paper_plan if fit.as_published else _tight_plan)(
         objective, fit.epsilon * (1.0 - output_share), fit.delta * (1.0 - output_share), fit.neighbors
     )
@@ -128,7 +117,7 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
         linear_bound=_norm_bound(plan, objective.dimension) / fit.n,
     )
     fit.check_size_cap(2 * fit.n)  # the tolerance allows for twice as many records
-    # 2. noise on the output, for the distance from the exact minimiser
+    # 2. noise on the output, which covers the distance from the exact minimiser
     event = PerturbedMinimumRelease(plan.law, plan.scale, _output_noise(fit, plan.law, output_share))
     cost = None if plan.law != "gaussian" or event.output == 0.0 else _ledger_cost(fit, plan, event.output)
     budget = ScheduledBudget(event, 1, "pure" if fit.delta == 0.0 else "privacy_profile", cost)
@@ -177,7 +166,7 @@ def _ridge_note(extra_l2: float) -> tuple[str, ...]:
 
 
 def _output_noise(fit: Fit, law: str, output_share: float) -> float:
-    """Noise multiplier (Gaussian), or epsilon (norm-Laplace), of the noise on the output."""
+    """Noise multiplier (Gaussian) or epsilon (norm-Laplace) of the noise on the output."""
     epsilon, delta = fit.epsilon * output_share, fit.delta * output_share
     if law == "norm_laplace":
         return epsilon
@@ -191,7 +180,7 @@ def _norm_bound(plan: _Plan, dimension: int) -> float:
 
 
 def _tight_plan(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> _Plan:
-    """The least noise that is proved, with the least regularisation that it makes sense with."""
+    """The least noise with a proof, for the least regularisation that the proof allows."""
     loss, constants = objective.loss, PublicConstants.of(objective)
     row_norm, lipschitz, beta = constants.row_norm, constants.lipschitz, constants.beta
     given = objective.n_public * constants.strong
@@ -212,8 +201,8 @@ def _tight_plan(objective: Objective, epsilon: float, delta: float, relation: Ne
         ridge = max(given, 4.0 * beta / epsilon)
         scale = replaced_objective_sigma(epsilon, delta, lipschitz, beta, ridge, monotone=monotone)
     elif relation is Neighbours.REPLACE_ONE:
-        # Whichever asks for less: both records at once, or first one and then the other, which for the
-        # logistic loss costs no Jacobian.
+        # The smaller of two bounds: both records at once, or one after the other, which for the logistic
+        # loss costs no Jacobian.
         hop = group_privacy_target(epsilon, delta)
         ridge = max(given, 4.0 * beta / hop[0])
         scale = min(

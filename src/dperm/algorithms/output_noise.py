@@ -1,4 +1,4 @@
-"""One noisy release of secretly trained weights, with noise chosen from public numbers."""
+"""Output perturbation: one noisy release of weights that were trained in secret."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dperm.objective.objective import Array
 from dperm.objective.stochastic_descent import Indices
 from dperm.private_values.bounded import Bounded, result_grid
 
-#: What a statement says of several phases.
+#: Note on several phases in a privacy statement.
 DISJOINT = "A record is used in one phase alone, so that all phases together cost what one does."
 NULL_RECORD = (
     "Here 'add_or_remove' means that a record is replaced by an empty one, without loss: the number of "
@@ -31,65 +31,56 @@ NULL_RECORD = (
 )
 SECRET_ITERATES = "The guarantee covers the published weights; the iterates that led to them stay secret."
 
-#: Laws of noise, as statements write them.
+#: Noise distributions by name, as statements spell them.
 LAWS = {"gaussian": "Gaussian", "norm_laplace": "norm-Laplace"}
 
 
 def add_or_remove_note(relation: Neighbours) -> tuple[str, ...]:
-    """What a statement adds where presence means to differ from an empty record."""
+    """Note for a statement whose add_or_remove means to replace a record by an empty one."""
     return (NULL_RECORD,) if relation is Neighbours.ADD_OR_REMOVE else ()
 
 
 @dataclass(kw_only=True)
 class SecretTrainingTerms(PublishedTerms):
-    """Terms of algorithms that release one vector.
+    """Terms of output perturbation algorithms.
 
     Attributes
     ----------
     delta : float
         In [0, 1); 0 gives a pure guarantee, by norm-Laplace noise.
     mechanism : {"auto", "gaussian", "norm_laplace"}
-        "auto": whichever has the smaller mean square error; norm-Laplace noise in few dimensions, which
-        then spends no delta.
+        "auto": whichever has the smaller mean square error. In few dimensions that is norm-Laplace noise,
+        which spends no delta.
     neighbors : {"add_or_remove", "replace_one"}, optional
         Neighbouring relation; by default the ledger's, and add_or_remove without one. "add_or_remove" means
-        that a record is replaced by an empty one: the public number of records stays.
+        that a record is replaced by an empty one; the number of records stays public.
     callback : callable, optional
-        Called once with ``{"iteration", "coef"}``, the published weights: iterates stay secret.
+        Called once with ``{"iteration", "coef"}``, the published weights; iterates stay secret.
     """
 
     mechanism: str = "auto"
 
 
-#: How far one record moves a computed result, before it is rounded to its grid, under either relation.
+#: Sensitivity of a computed result before it is rounded to its grid, under either relation.
 ResultSensitivity = dict[Neighbours, float]
 
 
 @dataclass(frozen=True)
 class OutputNoise:
-    """Noise for one vector.
-
-    Attributes
-    ----------
-    law : {"gaussian", "norm_laplace"}
-    amount : float
-        Noise multiplier (Gaussian), or epsilon of the release (norm-Laplace).
-    budget : Budget or ScheduledBudget
-        What allows this release and no other.
-    """
+    """Noise for one vector."""
 
     law: str
-    amount: float
-    budget: Budget | ScheduledBudget
+    amount: float  # noise multiplier (Gaussian), or epsilon of the release (norm-Laplace)
+    budget: Budget | ScheduledBudget  # exactly enough for the releases
 
     def claim(self, fit: Fit, moved: ResultSensitivity) -> None:
-        """Before the charge: `check` the noise, and claim no delta where it spends none."""
+        """Before the charge: `check` the noise, and claim delta = 0 if it spends none."""
         self.check(moved, fit)
         if self.law == "norm_laplace":
             fit.claim_pure()
 
     def check(self, moved: ResultSensitivity, fit: Fit) -> None:
-        """Raise ValueError unless the noise can be drawn, on the grid of a result that moves so far."""
+        """Raise ValueError unless the noise for a result of that sensitivity can be drawn on its grid."""
         bounds = moved[Neighbours.ADD_OR_REMOVE], moved[Neighbours.REPLACE_ONE]
         if not 1e-200 <= min(bounds) <= max(bounds) <= 1e200:
             raise ValueError(f"one record would move the result by {max(bounds):.3g}: no such noise is drawn")
@@ -102,25 +93,13 @@ class OutputNoise:
             check_norm_laplace(scale, math.frexp(grid)[1] - 1, fit.objective.shape)
 
     def release(self, door: Releaser, private: Bounded) -> Array:
-        """The vector with its noise."""
+        """The vector plus noise."""
         draw = door.gaussian_sum if self.law == "gaussian" else door.norm_laplace_sum
         return draw(private, self.amount)
 
 
 def noise_law(fit: Fit, mechanism: str) -> str:
-    """The law of the noise on one vector: "gaussian" or "norm_laplace".
-
-    Parameters
-    ----------
-    fit : Fit
-    mechanism : {"auto", "gaussian", "norm_laplace"}
-        "auto" takes the one with the smaller mean square error, see `gaussian_or_norm_laplace`.
-
-    Raises
-    ------
-    ValueError
-        For Gaussian noise without delta.
-    """
+    """The distribution of the noise on one vector; "auto" chooses the smaller mean square error."""
     if one_of("auto", *LAWS)("mechanism", mechanism) == "auto":
         return gaussian_or_norm_laplace(fit.epsilon, fit.delta, fit.objective.dimension).mechanism
     if mechanism == "gaussian" and fit.delta == 0.0:
@@ -129,7 +108,7 @@ def noise_law(fit: Fit, mechanism: str) -> str:
 
 
 def output_noise(fit: Fit, law: str) -> OutputNoise:
-    """The least noise of that law that makes the release of one vector (epsilon, delta)-DP."""
+    """The least noise of that distribution for an (epsilon, delta)-DP release of one vector."""
     if law == "norm_laplace":
         return norm_laplace_noise(fit.epsilon)
     budget = fit.budget()
@@ -137,7 +116,7 @@ def output_noise(fit: Fit, law: str) -> OutputNoise:
 
 
 def for_disjoint_parts(noise: OutputNoise, count: int) -> OutputNoise:
-    """The same noise on a vector from each of so many parts of the records, of which none is in two."""
+    """The same noise on one vector from each of `count` disjoint parts of the records."""
     if count == 1:
         return noise
     gaussian = noise.law == "gaussian"
@@ -146,7 +125,7 @@ def for_disjoint_parts(noise: OutputNoise, count: int) -> OutputNoise:
 
 
 def parts_of_phases(order: Indices, phases: int, batch_size: int = 1) -> list[Indices]:
-    """Records of each phase: half of those that are left, in whole batches; the last phase takes the rest."""
+    """Records of each phase: half of the remaining ones, in whole batches; the last phase gets the rest."""
     parts, left = [], order
     for _ in range(phases - 1):
         size = left.size // (2 * batch_size) * batch_size
@@ -161,13 +140,7 @@ def norm_laplace_noise(epsilon: float) -> OutputNoise:
 
 
 def published_noise(fit: Fit, scale: float, sensitivity: float) -> OutputNoise:
-    """Noise of a published scale for a vector that is proved to move by `sensitivity` at most.
-
-    Raises
-    ------
-    ValueError
-        If it does not give (epsilon, delta).
-    """
+    """Noise of a published scale for a vector of proved sensitivity; ValueError if it is too small."""
     if fit.delta == 0.0:
         fit.confirm(sensitivity / scale <= fit.epsilon)
         return norm_laplace_noise(sensitivity / scale)
@@ -187,7 +160,7 @@ def publish(
     notes: tuple[str, ...] = (),
     **facts: Any,
 ) -> FitResult:
-    """Charge for a training in secret, run it, and release its result with that noise."""
+    """Charge for a secret training run, run it, and release its result with noise."""
     fit.check_size_cap()
     check_record_count(fit.objective)
     noise.claim(fit, {relation: training.sensitivity(fit.objective, relation) for relation in Neighbours})

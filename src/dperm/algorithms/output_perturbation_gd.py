@@ -1,8 +1,6 @@
 """Output perturbation: gradient descent in secret, noise on the result.
 
-Zhang, Zheng, Mou and Wang, "Efficient private ERM for smooth objectives", IJCAI 2017, Algorithm 1, with
-the sensitivity that gradient descent really has: two thirds of the published one for convex losses,
-a fifth to two fifths for strongly convex ones, less again for the logistic loss.
+Zhang, Zheng, Mou and Wang, IJCAI 2017, Algorithm 1, with a tighter sensitivity.
 """
 
 from __future__ import annotations
@@ -39,9 +37,9 @@ class OutputPerturbationSchedule(Schedule):
     step_size : float
         Constant step on the mean objective, in (0, 2/(l2 + beta)].
     radius : float
-        Of the ball that iterates are projected onto; infinite for none.
+        Radius of the ball that iterates are projected onto; infinite for no projection.
     output : {"last", "average"}
-        Last iterate, or the mean of all but the start.
+        The last iterate, or the mean of all but the start.
     """
 
     steps: Setting[int] = Setting(check.step_count)
@@ -51,7 +49,7 @@ class OutputPerturbationSchedule(Schedule):
 
 
 _MOST_STEPS = 2000
-# Without noise: gradients of records, where they are more than that, and the most steps for them.
+# Without noise: least number of gradient evaluations, and the most steps for them.
 _EXACT_GRADIENTS, _MOST_EXACT_STEPS = 2e7, 10_000
 
 
@@ -63,21 +61,20 @@ def output_perturbation_schedule(
     Parameters
     ----------
     objective : Objective
-        For its public constants: n, dimension, loss, row norm, ridge strength.
+        Only its public constants are used: n, dimension, loss, row norm, ridge strength.
     epsilon, delta : float
         Target.
     radius : float
-        Of the projection.
+        Radius of the projection.
 
     Notes
     -----
-    The horizon ``t = steps * step_size`` minimises ``D^2/(2 t) + beta E||z||^2/(2 d)``: what gradient descent
-    leaves of the gap to a point at distance D, plus what noise z of the size that t calls for costs under a
-    Hessian of trace at most beta. With a ridge term on every weight no direction has a curvature h below l2,
-    so that less is left: ``e D^2 h (1 - step_size h)^(2 steps)`` for the worst h, which without one comes to
-    the same. D is 20, or 4 times the bound on the targets, in units of ``1/row_norm``, and no longer than a
-    ridge term lets it be.
-    The step is 0.9 of the largest one that contracts, and shorter where a single one would go too far.
+    The horizon ``t = steps * step_size`` minimises ``D^2/(2 t) + beta E||z||^2/(2 d)``: the suboptimality of
+    gradient descent towards a point at distance D, plus the cost of the noise z for horizon t under a Hessian
+    of trace at most beta. With a ridge term on every weight no direction has a curvature h below l2, which
+    leaves ``e D^2 h (1 - step_size h)^(2 steps)`` for the worst h; without one that amounts to the same. D is
+    :func:`~dperm.algorithms.rules_of_thumb.output_reach`, and at most the radius. The step size is 0.9 of the
+    largest that contracts, or smaller if a single step would go too far.
     """
     c = PublicConstants.of(objective, radius=radius)
     step = 1.8 / (c.l2 + c.beta)
@@ -87,7 +84,7 @@ def output_perturbation_schedule(
         descent = GradientDescent(steps, step_size, radius=radius)
         moved = descent.sensitivity(objective, Neighbours.REPLACE_ONE, refined=False)
         noise = gaussian_or_norm_laplace(epsilon, delta, c.dimension, moved).mean_square(c.dimension)
-        curvature = max(c.strong, 1.0 / (step_size * (2 * steps + 1)))  # of the direction with most left
+        curvature = max(c.strong, 1.0 / (step_size * (2 * steps + 1)))  # the worst one
         left = math.e * distance**2 * curvature * (1.0 - step_size * curvature) ** (2 * steps)
         return left + 0.5 * (c.beta / c.dimension + c.strong) * noise
 
@@ -112,19 +109,13 @@ def output_perturbation_gd(fit: Fit, given: OutputPerturbationArguments) -> FitR
     Parameters
     ----------
     objective : Objective
-        Convex and smooth loss; one whose slope grows without limit needs a finite `radius`.
+        Convex and smooth loss; one of unbounded slope needs a finite `radius`.
     calibration : {"tight", "paper"}
         "paper": published sensitivity and noise (``replace_one``).
 
     Notes
     -----
-    The published weights alone are (epsilon, delta)-DP. A gradient step on a smooth convex function does
-    not move two points further apart (Hardt, Recht and Singer 2016, Lemma 3.7), so that one record moves the
-    result by at most ``T eta s L/n`` (geometrically less with a ridge term on every weight), s = 2 or 1; for
-    the logistic loss by less, because iterates are bounded and two gradients at one point are not opposite.
-    Rounding errors of the program are counted, see
-    :mod:`dperm.objective.bounded_training`. Noise: Gaussian (Balle and Wang 2018,
-    Theorem 8) or norm-Laplace (Chaudhuri, Monteleoni and Sarwate 2011).
+    Only the published weights are (epsilon, delta)-DP. The noise grows with ``steps * step_size``.
 
     Examples
     --------

@@ -1,9 +1,7 @@
 """Output perturbation of the exact minimiser of a strongly convex objective.
 
-Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk minimization", JMLR 2011,
-Algorithm 1, with a certified instead of an exact minimiser and Gaussian noise as an alternative. In phases:
-V. Feldman, T. Koren, K. Talwar, "Private stochastic convex optimization: optimal rates in linear time", STOC
-2020, Algorithm 3.
+Chaudhuri, Monteleoni and Sarwate, JMLR 2011, Algorithm 1, with a certified approximate minimiser and Gaussian
+noise as an alternative. In phases: Feldman, Koren and Talwar, STOC 2020, Algorithm 3.
 """
 
 from __future__ import annotations
@@ -50,11 +48,11 @@ class OutputPerturbationMinimumArguments(Schedule, SecretTrainingTerms):
     ----------
     extra_l2 : float
         Strength of a further ridge term on every weight, at least 0. By default from public numbers: see
-        :func:`default_extra_l2`; 0 is the published algorithm. With phases that of the first; it draws
-        towards the weights that the phase before released, 8 times as strongly from phase to phase.
+        :func:`default_extra_l2`; 0 is the published algorithm. With phases it is that of the first one; the
+        term is centred at the weights released before, and gets 8 times as strong from phase to phase.
     phases : int
-        More than one divides the records: half of those that are left to each phase. About ``log2(n)`` in
-        the paper, for records in memory.
+        Number of phases. Each gets half of the remaining records. About ``log2(n)`` in the paper; for records
+        in memory.
     """
 
     extra_l2: Setting[float] = Setting(check.non_negative)
@@ -64,8 +62,8 @@ class OutputPerturbationMinimumArguments(Schedule, SecretTrainingTerms):
 def default_extra_l2(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> float:
     """The further ridge term that minimises ``extra D^2/2 + (beta/d + l2 + extra) E||z||^2/2``.
 
-    That is what it costs an optimum at distance D and what noise z costs under a Hessian of trace ``beta``
-    beside the ridge terms, to which its length is inversely proportional.
+    The first term is its cost at an optimum at distance D, the second the cost of the noise z under a Hessian
+    of trace ``beta`` plus the ridge terms. The noise is inversely proportional to the ridge terms.
     """
     c = PublicConstants.of(objective)
     distance = output_reach(objective.loss, c.row_norm, c.strong)
@@ -98,25 +96,19 @@ def output_perturbation_minimum(fit: Fit, given: OutputPerturbationMinimumArgume
         noise is inversely proportional to ``l2 + extra_l2``.
     calibration : {"tight", "paper"}
         "paper": noise of the published scale ``2 L/(n l2 epsilon)``, L the Lipschitz constant of the
-        loss, for ``delta=0``, ``replace_one`` and a finite epsilon. What an approximate minimiser and
-        rounding add to the sensitivity, about 0.3 %, is added to it where the loss leaves no room.
+        loss, for ``delta=0``, ``replace_one`` and a finite epsilon. Approximation and rounding increase it
+        by about 0.3 %, unless the loss leaves room for them.
 
     Returns
     -------
     FitResult
-        ``n_iter`` is the number of phases: how long the solver took depends on the records and is not told.
+        ``n_iter`` is the number of phases: the solver's running time depends on the records and stays secret.
 
     Notes
     -----
-    The published weights alone are (epsilon, delta)-DP: one record moves the minimiser by at most ``s L/(n
-    l2)``, s = 2 or 1 (Lemma 7 of the paper; less for the logistic loss with a large ridge term), and the
-    computed point lies within ``tau/l2`` of it on either data set. Its gradient, rounding errors included, is
-    *certified* to be no longer than tau, which is a thousandth of what one record adds or what arithmetic
-    reaches for sure. A quasi-Newton method finds it; should that fail, gradient descent does within a known
-    number of steps.
-
-    A phase minimises its part of the records with ``extra_l2/2 ||w - c||^2``, c what the phase before
-    released. Parts are disjoint, so each phase may spend the whole budget (parallel composition).
+    Only the published weights are (epsilon, delta)-DP. The gradient norm of the computed point is *certified*
+    to be at most a thousandth of one record's contribution, or what double precision can guarantee. A
+    quasi-Newton method finds it; if that fails, gradient descent does within a known number of steps.
 
     Examples
     --------
@@ -150,7 +142,7 @@ def output_perturbation_minimum(fit: Fit, given: OutputPerturbationMinimumArgume
 
 
 def _training(objective: Objective, extra_l2: float, centre: Array | None = None) -> Minimisation:
-    """To a thousandth of what one record adds to a gradient."""
+    """To a thousandth of one record's contribution to the gradient."""
     c = PublicConstants.of(objective)
     return Minimisation.with_tolerance(
         objective, 2.0**-10 * c.lipschitz / c.n, extra_l2=extra_l2, centre=centre
@@ -161,7 +153,7 @@ def _training(objective: Objective, extra_l2: float, centre: Array | None = None
 
 
 def _in_phases(fit: Fit, given: OutputPerturbationMinimumArguments) -> FitResult:
-    """Minimise on one part of the records after the other, ever closer to what was released before."""
+    """Minimise on one part of the records after the other, each time closer to the last release."""
     own, law = fit.objective, noise_law(fit, given.mechanism)
     most = int(math.log2(max(fit.n, 2)))
     if given.phases > most or fit.as_published:
@@ -173,7 +165,7 @@ def _in_phases(fit: Fit, given: OutputPerturbationMinimumArguments) -> FitResult
     parts = [own._part(part) for part in parts_of_phases(order, given.phases)]
     ridges = [extra_l2 * 8.0**phase for phase in range(given.phases)]
     noise = for_disjoint_parts(output_noise(fit, law), given.phases)
-    for part, ridge in zip(parts, ridges, strict=True):  # where a phase starts is not known before
+    for part, ridge in zip(parts, ridges, strict=True):  # centres are not known yet
         training = _training(part, ridge)
         noise.claim(fit, {relation: training.sensitivity(part, relation) for relation in Neighbours})
     release = fit.open(
@@ -197,9 +189,10 @@ def _in_phases(fit: Fit, given: OutputPerturbationMinimumArguments) -> FitResult
 
 
 def _default_first_ridge(fit: Fit, phases: int) -> float:
-    """The first ridge term that minimises the cost of all, and of the last noise as in `default_extra_l2`.
+    """The first phase's ridge term that minimises the cost of all, and of the last noise.
 
-    A ridge term r costs ``r D^2/2``: D is the reach of the optimum, then the noise of the phase before.
+    As in `default_extra_l2` a ridge term r costs ``r D^2/2``. In the first phase D is the distance of the
+    optimum, later the noise of the phase before.
     """
     c = PublicConstants.of(fit.objective)
     sizes = [part.size for part in parts_of_phases(np.arange(fit.n), phases)]
@@ -221,7 +214,7 @@ def _default_first_ridge(fit: Fit, phases: int) -> float:
 
 
 def _published_noise(fit: Fit, training: Minimisation, mechanism: str) -> OutputNoise:
-    """Algorithm 1 of the paper, and no less than what the program's own sensitivity needs."""
+    """The noise of Algorithm 1, or more if the sensitivity of the program needs more."""
     if fit.delta != 0.0:
         raise ValueError(f"calibration='paper' of output_perturbation_minimum has delta=0, got {fit.delta!r}")
     if mechanism not in ("auto", "norm_laplace"):

@@ -1,9 +1,8 @@
 """PrivGene: coordinate descent by private selection.
 
-Zhang, Xiao, Yang, Zhang and Winslett, "PrivGene: differentially private model fitting using genetic
-algorithms", SIGMOD 2013, in the form that Lee and Kifer compare with (KDD 2018, Section 6): one survivor per
-generation, offspring along the axes, strides that shrink. The selection rate is that of a
-bounded-range mechanism, and the parent is a candidate, too.
+Zhang, Xiao, Yang, Zhang and Winslett, SIGMOD 2013, in the form that Lee and Kifer compare with (KDD 2018,
+Section 6): one survivor per generation, offspring along the axes, shrinking strides. The selection rate is
+that of a bounded-range mechanism, and the parent is also a candidate.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ class PrivGeneSchedule(Schedule):
     generations : int
         Number of selections.
     stride : float
-        How far the first offspring are from their parent, along one axis.
+        Distance of the first offspring from their parent, along one axis.
     decay : float
-        The stride is multiplied by this after each generation, in (0, 1].
+        Factor for the stride after each generation, in (0, 1].
     entry_bound : float
         Bound on the entries of a row: a record's loss changes by at most ``stride * entry_bound * slope`` at
-        any offspring. Larger changes are clipped to that.
+        any offspring. Larger changes are clipped.
     """
 
     generations: Setting[int] = Setting(check.step_count)
@@ -53,7 +52,7 @@ class PrivGeneSchedule(Schedule):
     entry_bound: Setting[float] = Setting(check.positive)
 
 
-# Without noise: losses of records, most generations, and the last stride over the first.
+# Without noise: loss evaluations, largest number of generations, and ratio of the last stride to the first.
 _EXACT_LOSSES, _MOST_EXACT, _LAST_EXACT_STRIDE = 1e8, 2000, 1e-3
 
 
@@ -62,13 +61,12 @@ def privgene_schedule(problem: PublicProblem, rho: float) -> PrivGeneSchedule:
 
     Notes
     -----
-    One selection tells mean changes of loss apart that differ by about ``h sqrt(T/rho)/n``; the number T of
-    generations grows with the square root of ``n sqrt(rho)``, so that more budget buys both more and
-    better steps. Strides start at ``2/R``, an effect of at most 2 on a prediction, and shrink to a sixth in a
-    run. Entries are taken to be at most 1, as those of scaled columns and of the intercept are. The constants
-    were found on public data sets; ``bench/bench_output.py`` measures them. Without noise
-    strides shrink to a thousandth, in up to 2000 generations of at most ``1e8`` losses of records in all, or
-    in 500.
+    One selection can distinguish mean changes of loss that differ by about ``h sqrt(T/rho)/n``. The number T
+    of generations grows with the square root of ``n sqrt(rho)``, so a larger budget buys both more and better
+    steps. Strides start at ``2/R``, an effect of at most 2 on a prediction, and shrink to a sixth. Entries
+    are assumed to be at most 1, like those of scaled columns and the intercept. The constants were found on
+    public data sets; ``bench/accuracy.py`` measures them. Without noise strides shrink to a thousandth,
+    in up to 2000 generations with ``1e8`` loss evaluations in total, or in 500.
     """
     n, row_norm = problem.n, problem.row_norm
     if rho == math.inf:
@@ -90,7 +88,8 @@ class PrivGeneArguments(PrivGeneSchedule, PublishedTerms):
     Attributes
     ----------
     accountant : {"zcdp", "gdp"}
-        What adds up where delta > 0; by default that of the ledger, or else "zcdp", the better one here.
+        How costs are added up for delta > 0; by default as in the ledger, or else "zcdp", which is better
+        here.
     """
 
     accountant: str | None = None
@@ -100,12 +99,6 @@ class PrivGeneArguments(PrivGeneSchedule, PublishedTerms):
 def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
     """Move along one axis at a time, chosen among all by the exponential mechanism.
 
-    ::
-
-        w <- 0
-        repeat: w <- one of {w, w + h e_j, w - h e_j : j}, where the sum of losses is (probably) least
-                h <- decay * h
-
     Settings follow from public numbers where they are not given: :func:`privgene_schedule`.
 
     Parameters
@@ -113,25 +106,22 @@ def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
     objective : Objective
         Any loss of bounded slope.
     epsilon : float
-        Greater than 0; infinite takes the best candidate and protects nothing.
+        Greater than 0; infinite selects the best candidate and protects nothing.
     delta : float
         In [0, 1); 0 gives a pure guarantee.
     calibration : {"tight", "paper"}
-        "paper": conversion and selection rate of Lee and Kifer; the parent is no candidate.
+        "paper": conversion and selection rate of Lee and Kifer, without the parent as a candidate.
     callback : callable, optional
         Called after each generation with ``{"iteration", "coef", "candidate"}``, all released.
 
     Notes
     -----
-    (epsilon, delta)-DP of the whole transcript. One record changes the losses of the candidates by amounts in
-    an interval of length ``r = 2 h entry_bound slope`` (add_or_remove; twice that for replace_one), so that a
-    selection at rate c is ``c r``-bounded range and costs ``(c r)^2/8`` of rho (Cesar and Rogers 2021; Dong,
-    Durfee and Rogers 2020), or ``c r`` of a pure epsilon.
+    The whole transcript is (epsilon, delta)-DP.
 
-    Without noise the run is a coordinate descent whose strides shrink to a thousandth of the first: it ends
-    near the optimum, unless that is further away along the axes than the strides add up to. The 500
-    generations of large data sets are too few for many weights: with 200,000 records of 50 columns a mean
-    logistic loss ended 0.08 above its minimum.
+    Without noise this is coordinate descent with strides that shrink to a thousandth. It ends near the
+    optimum, unless that is further away along the axes than the strides add up to. On large data sets 500
+    generations are too few for many weights: with 200,000 records of 50 columns a mean logistic loss ended
+    0.08 above its minimum.
 
     Examples
     --------
@@ -155,7 +145,7 @@ def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
         clip = 2.0 * h * schedule.entry_bound * _slope(objective)
         scores = objective.coordinate_loss_sums(w, h, clip)
         ridge = fit.n * _penalty_changes(objective, w, h)
-        if fit.as_published:  # the parent is no candidate
+        if fit.as_published:  # the parent is not a candidate
             ridge[-1] = 4.0 * fit.n * clip + 2.0 * np.abs(ridge).max()
         # 2. the survivor
         candidate = release.select(scores, eta, ridge)
@@ -167,7 +157,7 @@ def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
 
 
 def _offspring(w: Array, stride: float, candidate: int) -> Array:
-    """Candidate number j or d + j: plus or minus the stride along axis j; the last: the parent."""
+    """Candidates j and d + j move by plus and minus the stride along axis j; the last one is the parent."""
     child = w.copy()
     if candidate < 2 * len(w):
         sign = 1.0 if candidate < len(w) else -1.0
@@ -176,7 +166,7 @@ def _offspring(w: Array, stride: float, candidate: int) -> Array:
 
 
 def _penalty_changes(objective: Objective, w: Array, stride: float) -> Array:
-    """Ridge term at each candidate minus that at the parent; public."""
+    """Public: change of the ridge term from the parent to each candidate."""
     slope = stride * objective.penalty_gradient(w)
     bend = 0.5 * stride * objective.penalty_gradient(np.full_like(w, stride))
     return np.concatenate([bend + slope, bend - slope, [0.0]])
@@ -216,13 +206,13 @@ def _rho(fit: Fit) -> float:
 
 
 def _check_strides(objective: Objective, schedule: PrivGeneSchedule) -> None:
-    """Refuse strides, or clips of changes of losses, for which exact sums have no grid."""
+    """Raise ValueError for strides, or clips of loss changes, that exact sums have no grid for."""
     last = schedule.stride * schedule.decay ** (schedule.generations - 1)
     for stride in (schedule.stride, last):
         changes = 2.0 * stride * _slope(objective) * min(schedule.entry_bound, objective.row_norm)
         if not (stride >= 2.0**-64 and 2.0**-64 <= changes <= 2.0**64):
             raise ValueError(
                 f"strides from {schedule.stride:g} down to {last:g} with entry_bound="
-                f"{schedule.entry_bound:g} ask for changes of losses outside 2^-64 to 2^64: take a larger "
+                f"{schedule.entry_bound:g} imply changes of losses outside 2^-64 to 2^64: use a larger "
                 "decay or stride, or fewer generations"
             )

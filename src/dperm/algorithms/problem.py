@@ -1,4 +1,4 @@
-"""What is public about a problem: default settings are functions of this and of nothing else."""
+"""The public numbers of a problem. Default settings are functions of these and of nothing else."""
 
 from __future__ import annotations
 
@@ -12,48 +12,24 @@ from dperm.losses import Loss
 
 @dataclass(frozen=True)
 class PublicProblem:
-    """Public numbers of a fit.
+    """Public numbers of a fit."""
 
-    Attributes
-    ----------
-    n : int
-        Public number of records.
-    dimension : int
-        Number of weights.
-    mu : float
-        Privacy parameter of Gaussian differential privacy; infinite without noise.
-    loss : Loss
-        For its constants.
-    row_norm : float
-        Bound on the norm of a row.
-    l2 : float
-        Strength of the ridge term.
-    neighbors : Neighbours
-        Neighbouring relation.
-    intercept : bool
-        Whether one of the weights is an intercept.
-    attained : bool
-        Whether many rows are known to be about as long as the bound says.
-    weighs_privately : bool
-        Whether classes are weighed by their frequencies, which are released before.
-    """
-
-    n: int
-    dimension: int
-    mu: float
+    n: int  # public number of records
+    dimension: int  # number of weights
+    mu: float  # budget in Gaussian differential privacy; infinite without noise
     loss: Loss
-    row_norm: float
+    row_norm: float  # bound on the norm of a row
     l2: float = 0.0
     neighbors: Neighbours = Neighbours.ADD_OR_REMOVE
-    intercept: bool = False
-    attained: bool = False
-    weighs_privately: bool = False
+    intercept: bool = False  # whether one of the weights is an intercept
+    attained: bool = False  # whether many rows are known to have a norm close to the bound
+    weighs_privately: bool = False  # whether noisy class frequencies are released first
 
     @property
     def signal(self) -> float:
         """The signal-to-noise number ``n mu / sqrt(dimension)``.
 
-        A sum over n records that agree, over the length of the noise that one release of it needs.
+        The norm of a sum over n records that agree, relative to the norm of the noise on one release of it.
         """
         return self.n * self.mu / math.sqrt(self.dimension)
 
@@ -63,13 +39,13 @@ class PublicProblem:
         return self.mu < math.inf
 
     def per_record(self) -> Self:
-        """The same with mu halved where records are replaced: twice the noise for the same sums.
+        """The problem with mu halved under replace_one, where the same sums need twice the noise.
 
-        Where it is already so, nothing changes.
+        Idempotent: the result is an add_or_remove problem.
         """
         mu = self.mu / self.neighbors.sum_factor
         return replace(self, mu=mu, neighbors=Neighbours.ADD_OR_REMOVE)
 
     def without(self, share: float) -> Self:
-        """The same with a share of the budget, in mu^2, spent."""
+        """The problem after a share of the budget, in mu^2, was spent."""
         return replace(self, mu=self.mu * math.sqrt(1.0 - share))

@@ -1,8 +1,6 @@
-"""What an algorithm needs of the objective that it minimises.
+"""What an algorithm requires of its objective: a convex loss, bounded gradients, a ridge term, ...
 
-Theorems assume: that gradients are bounded, that they change slowly, that the loss is convex. Each
-algorithm declares what its guarantee (or, where it says so, its usefulness) rests on, and is not run on an
-objective that lacks it.
+Each algorithm declares what its guarantee (or its usefulness) rests on and refuses any other objective.
 """
 
 from __future__ import annotations
@@ -21,67 +19,36 @@ Algorithm = TypeVar("Algorithm", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Needs:
-    """Properties that an algorithm requires of an objective.
+    """Properties that an algorithm requires of an objective."""
 
-    Attributes
-    ----------
-    convex : bool
-        The loss is convex in the weights.
-    smooth : bool
-        The gradient of the loss is Lipschitz continuous.
-    second_derivative : bool
-        The loss says what its second derivative is.
-    lipschitz : bool
-        The gradient of the loss is bounded.
-    strongly_convex : bool
-        ``l2 > 0`` and the ridge term covers every weight.
-    no_ridge : bool
-        ``l2 = 0``: a ridge term moves what intervals are to cover.
-    linear_prediction : bool
-        The loss depends on one linear prediction: no softmax.
-    labels : bool
-        Targets are the labels -1 and +1.
-    intercept : bool
-        The objective has an intercept.
-    random_access : bool
-        Single records are read in random order.
-    whole_rows : bool
-        Sums that make rows dense can be had: of outer products, or along every axis.
-    unweighted : bool
-        Records have no weights.
-    weighs_privately : bool
-        Not a need: it can release the frequencies of the classes, and weigh them by these.
-    losses : tuple of str
-        Names of the only losses that will do; empty for all that have the properties.
-    """
-
-    convex: bool = False
-    smooth: bool = False
-    second_derivative: bool = False
-    lipschitz: bool = False
-    strongly_convex: bool = False
-    no_ridge: bool = False
-    linear_prediction: bool = False
-    labels: bool = False
-    intercept: bool = False
-    random_access: bool = False
-    whole_rows: bool = False
-    unweighted: bool = False
-    weighs_privately: bool = False
+    convex: bool = False  # the loss is convex in the weights
+    smooth: bool = False  # the gradient of the loss is Lipschitz continuous
+    second_derivative: bool = False  # the loss implements its second derivative
+    lipschitz: bool = False  # the gradient of the loss is bounded
+    strongly_convex: bool = False  # ``l2 > 0`` and the ridge term covers every weight
+    no_ridge: bool = False  # ``l2 = 0``: a ridge term biases the estimates that intervals are for
+    linear_prediction: bool = False  # the loss depends on a single linear prediction, unlike softmax
+    labels: bool = False  # targets are the labels -1 and +1
+    intercept: bool = False  # the objective has an intercept
+    random_access: bool = False  # single records are read in random order
+    whole_rows: bool = False  # rows can be made dense, as sums of outer products or along every axis need
+    unweighted: bool = False  # records have no weights
+    weighs_privately: bool = False  # not a requirement: the algorithm supports ``class_weight="private"``
+    # Names of the only losses that are allowed; empty for all with these properties.
     losses: tuple[str, ...] = ()
 
     def refusal(self, objective: Objective) -> str | None:
-        """Why the objective will not do, as the end of a sentence; None where it will."""
+        """Why the algorithm cannot run on the objective, as the end of a sentence; None if it can."""
         loss, row_norm = objective.loss, objective.row_norm
         if objective.weighs_privately and not self.weighs_privately:
             return (
-                "does not release the frequencies of the classes: for class_weight='private' take noisy_gd, "
+                "does not release the frequencies of the classes: for class_weight='private' use noisy_gd, "
                 "preconditioned_gd, dp_sgd or dp_agd"
             )
         if self.unweighted and objective.weights is not None:
-            return "takes no weights of records or classes: take noisy_gd, preconditioned_gd or dp_sgd"
+            return "takes no weights of records or classes: use noisy_gd, preconditioned_gd or dp_sgd"
         if self.losses and loss.name not in self.losses:
-            return f"works with the {_listed(self.losses)} loss only, got {loss.name}"
+            return f"works with the {' or '.join(self.losses)} loss only, got {loss.name}"
         if self.linear_prediction and len(objective.shape) != 1:
             return f"needs a loss of one linear prediction, and {loss.name} has one per class"
         if self.labels and not loss.classification:
@@ -95,8 +62,8 @@ class Needs:
             )
         if self.whole_rows and not objective.reads_whole_rows:
             return (
-                f"needs rows made dense, and sparse data have too many columns for that "
-                f"({objective.n_columns}): take noisy_gd, dp_sgd or dp_agd"
+                f"needs rows made dense, and these sparse data have too many columns for that "
+                f"({objective.n_columns}): use noisy_gd, dp_sgd or dp_agd"
             )
         if self.convex and not loss.convex:
             return f"needs a convex loss, and {loss.name} is not"
@@ -107,7 +74,7 @@ class Needs:
         if self.lipschitz and loss.lipschitz(row_norm) == math.inf:
             return f"needs a loss with bounded slope, and that of {loss.name} grows without limit"
         if self.no_ridge and objective.l2 > 0.0:
-            return "needs l2 = 0: a ridge term moves what intervals are to cover"
+            return "needs l2 = 0: a ridge term biases the estimates that intervals are for"
         if self.strongly_convex and not objective.l2 > 0.0:
             return "needs a strongly convex objective: pass l2 > 0"
         if self.strongly_convex and objective.fit_intercept and not objective.penalize_intercept:
@@ -116,7 +83,7 @@ class Needs:
 
 
 def needs(**properties: Any) -> Callable[[Algorithm], Algorithm]:
-    """Declare the `Needs` of an algorithm: kept as ``algorithm.needs``, checked before it runs."""
+    """Decorate an algorithm with its `Needs`: kept as ``algorithm.needs`` and checked before each run."""
     required = Needs(**properties)
 
     def declare(algorithm: Algorithm) -> Algorithm:
@@ -141,7 +108,3 @@ def _roughness(loss: Loss) -> str:
     if not loss.kink_jump > 0.0:
         return "is not"
     return "has a kink: pass its smoothed(curvature) (to QuantileRegressor: a finite curvature=)"
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -1,7 +1,4 @@
-"""Random-round private stochastic gradient descent, for smooth losses that need not be convex.
-
-J. Zhang, K. Zheng, W. Mou, L. Wang, "Efficient private ERM for smooth objectives", IJCAI 2017, Algorithm 2.
-"""
+"""Random-round private SGD for smooth losses, convex or not: Zhang et al., IJCAI 2017, Algorithm 2."""
 
 from __future__ import annotations
 
@@ -20,7 +17,6 @@ from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.noisy_descent import (
     NoisyDescentArguments,
-    check_batch_size,
     check_calibration,
     noisy_descent,
 )
@@ -31,9 +27,9 @@ from dperm.mechanisms.sampling import uniform_integers
 from dperm.objective.bounded_descent import gradient_bound
 from dperm.objective.objective import Array
 
-# Passes that the default number of rounds amounts to; exact noise takes 10 microseconds per 100 weights.
+# Passes of the default number of rounds; exact noise takes 10 microseconds per 100 weights.
 _PASSES = {"exact": 20, "float": 200}
-# Without noise: gradients of records, where they are more than that, and the batches they are made in.
+# Without noise: least number of gradient evaluations, and batch size.
 _EXACT_GRADIENTS, _EXACT_BATCH = 1e8, 64
 
 _cached_noise_multiplier = lru_cache(maxsize=256)(random_round_noise_multiplier)
@@ -64,13 +60,13 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     batch_size : int, optional
         Records per step; by default 1, as in the paper, and without noise up to 64.
     step_size : float, str, mapping or callable, optional
-        eta, below ``2 / (l2 + beta)``. By default the minimiser of a bound on the risk. One number, or
+        eta, below ``2 / (l2 + beta)``. By default it minimises a bound on the risk. One number, or
         ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in ``"0.5/sqrt(t)"``; a mapping from steps to the
         sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a function of the step 1, 2, .., rounds.
     clip : float, optional
         Bound on the norm of one record's gradient. By default the loss's Lipschitz constant.
     calibration : {"tight", "paper"}
-        "paper": the noise of Theorem 4 (``batch_size=1``, ``replace_one``), where it holds.
+        "paper": the noise of Theorem 4 (``batch_size=1``, ``replace_one``), if the claim holds.
 
     Returns
     -------
@@ -80,12 +76,9 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     Notes
     -----
     The probability that R is t, from 1 to N, is proportional to ``2 eta_t - (l2 + beta) eta_t^2``: uniform
-    for constant steps (Ghadimi and Lan 2013). R is drawn before the data are seen, so the
-    failure probability is the mean over R of that of R - 1 subsampled Gaussian releases, even with R and
-    all iterates published; see :func:`dperm.accounting.random_round_noise_multiplier`. The paper returns
-    ``w_R``; its theorem bounds the gradient at ``w_(R-1)``. R may be small: without noise the default
-    settings end within 1e-3 of the optimum (near a stationary point, where the loss is not convex) unless R
-    is among the first few per cent of N.
+    for constant steps (Ghadimi and Lan 2013). R and all iterates may be published. R may be small: without
+    noise the default settings end within 1e-3 of the optimum (near a stationary point, if the loss is not
+    convex) unless R is among the first few per cent of N.
 
     Examples
     --------
@@ -103,7 +96,7 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
         batch_size=1 if single else min(fit.n, _EXACT_BATCH),
         clip=rules.exact_clip(loss, row_norm) if exact and given.radius == math.inf else math.inf,
     )
-    check_batch_size(given.batch_size, fit.n)
+    fit.check_batch_size(given.batch_size)
     given = given.completed(rounds=_default_rounds(fit, given.batch_size, given.noise))
     if given.rounds < 2:
         raise ValueError(
@@ -111,15 +104,15 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
         )
     given = replace(given, clip=gradient_bound(loss, row_norm, given.radius, given.clip))
     weights = _round_weights(fit, given)
-    multiplier = _noise_multiplier(fit, given.rounds, given.batch_size, weights)
-    schedule = given.completed(step_size=_default_step_size(fit, given, multiplier))
+    sigma_over_clip = _sigma_over_clip(fit, given.rounds, given.batch_size, weights)
+    schedule = given.completed(step_size=_default_step_size(fit, given, sigma_over_clip))
     bits = random_bits(fit.spawn_source())
     steps = _steps(bits, schedule.rounds, weights)
     coef = noisy_descent(
         fit,
         "rrpsgd",
         schedule,
-        multiplier,
+        sigma_over_clip,
         bits,
         steps=steps,
         average=False,
@@ -139,9 +132,9 @@ def _default_rounds(fit: Fit, batch_size: int, noise: str) -> int:
 
 
 def _round_weights(fit: Fit, given: RRPSGDArguments) -> Array | None:
-    """Probabilities of R = 1 .. N, integers up to a factor; None where they are all the same.
+    """Probabilities of R = 1 .. N as proportional integers; None for a uniform R.
 
-    Sums of the integers are exact doubles, so that R is drawn from the law that its noise is for.
+    Sums of the integers are exact doubles, so R is drawn from exactly the law that is accounted for.
     """
     if given.step_size is None:
         return None
@@ -163,39 +156,37 @@ def _steps(bits: RandomBits, rounds: int, weights: Array | None) -> int:
     return int(np.searchsorted(below, float(uniform_integers(bits, int(below[-1]), 1)[0]), side="right"))
 
 
-def _noise_multiplier(fit: Fit, rounds: int, batch_size: int, weights: Array | None) -> float:
-    """Standard deviation of the noise on a batch's sum, over its sensitivity."""
-    factor = fit.neighbors.sum_factor
+def _sigma_over_clip(fit: Fit, rounds: int, batch_size: int, weights: Array | None) -> float:
+    """Standard deviation of the noise on a batch's sum, relative to the clip."""
     fit.check_published("rrpsgd", neighbors=None)
     if not fit.as_published:
         check_calibration(fit, batch_size, rounds - 1)
         plan = fit.epsilon, fit.delta, fit.n, batch_size, rounds
         if weights is None:
-            return _cached_noise_multiplier(*plan, neighbors=fit.neighbors) / factor
-        own = random_round_noise_multiplier(*plan, neighbors=fit.neighbors, round_weights=weights)
-        return own / factor
+            return _cached_noise_multiplier(*plan, neighbors=fit.neighbors)
+        return random_round_noise_multiplier(*plan, neighbors=fit.neighbors, round_weights=weights)
     if batch_size != 1 or rounds > fit.n**2 or fit.neighbors is not Neighbours.REPLACE_ONE:
         raise ValueError(
             "calibration='paper' is for batch_size=1, at most n^2 rounds and neighbors='replace_one'"
         )
-    return paper.rrpsgd(fit.epsilon, fit.delta, n_samples=fit.n) / factor
+    return paper.rrpsgd(fit.epsilon, fit.delta, n_samples=fit.n)
 
 
 def _smoothness(fit: Fit) -> float:
     return fit.objective.loss.smoothness(fit.objective.row_norm) + fit.objective.l2
 
 
-def _default_step_size(fit: Fit, given: RRPSGDArguments, multiplier: float) -> float:
-    """The step that minimises a bound on the risk, where curvature does not ask for less."""
+def _default_step_size(fit: Fit, given: RRPSGDArguments, sigma_over_clip: float) -> float:
+    """The step size that minimises a bound on the risk, unless curvature requires a smaller one."""
     loss, row_norm = fit.objective.loss, fit.objective.row_norm
     longest, batch_size = given.clip, given.batch_size
     if fit.epsilon == math.inf:
-        # The sampling error of a batch moves the last iterate, at a cost of step G^2/(4 b) at most.
+        # The sampling error of a batch of size b costs the last iterate at most step_size G^2/(4 b).
         affordable = 1e-3 * rules.typical_loss_at_zero(loss)
         usual = min(longest, rules.usual_gradient(loss, row_norm))
         best = 4.0 * batch_size * affordable / usual**2
     else:
-        sigma = multiplier * fit.neighbors.sum_factor * longest / batch_size
+        sigma = sigma_over_clip * longest / batch_size
         reach = rules.typical_reach(loss, row_norm, given.radius, fit.objective.l2)
         best = gradient_step_size(reach, given.rounds, longest, sigma, fit.objective.dimension)
     return min(1.0 / _smoothness(fit), best)

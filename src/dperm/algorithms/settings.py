@@ -1,4 +1,4 @@
-"""Public settings of an algorithm: fields that carry their own check."""
+"""Public settings of an algorithm: dataclass fields that validate themselves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar, dataclass_transform
 
 import numpy as np
 
-#: Steps of one fit, at most, unless the variable is set to more: a run of so many is a slip, or takes hours.
+#: Limit on the number of steps of one fit. So long a run is usually a mistake; assign a larger value if not.
 MAX_STEPS = 10**9
 
 T = TypeVar("T")
@@ -21,16 +21,16 @@ Check = Callable[[str, Any], T]
 
 
 class Setting(Generic[T]):
-    """A field of a `Schedule`, checked whenever one is made.
+    """A field of a `Schedule`, validated on every assignment.
 
     Parameters
     ----------
     check : callable
-        ``check(name, value)`` converts the value, or refuses it with a ValueError.
+        ``check(name, value)`` returns the converted value or raises ValueError.
     default : optional
-        None where a rule chooses the value from public numbers.
+        None if a rule chooses the value from public numbers.
     stated : bool
-        Whether ledger and statement name it.
+        Whether the ledger entry and the privacy statement include it.
     """
 
     def __init__(self, check: Check[T], default: T | None = None, *, stated: bool = True) -> None:
@@ -40,7 +40,7 @@ class Setting(Generic[T]):
         self.name = name
 
     def __get__(self, schedule: object | None, kind: type) -> T:
-        # None, too, where a rule has yet to choose: bodies of algorithms look at completed schedules.
+        # May also be None until a rule has chosen; algorithms read completed schedules only.
         value: Any = self.default if schedule is None else vars(schedule)[self.name]
         return value  # type: ignore[no-any-return]
 
@@ -52,7 +52,7 @@ class Setting(Generic[T]):
 @dataclass_transform(kw_only_default=True)
 @dataclass
 class Schedule:
-    """Base of the settings of an algorithm: a subclass is a dataclass, each field of which is a `Setting`."""
+    """Base class for the settings of an algorithm: a dataclass, each field of which is a `Setting`."""
 
     def __init_subclass__(cls) -> None:
         dataclass(kw_only=True)(cls)
@@ -66,23 +66,23 @@ class Schedule:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """Those that have a value."""
+        """The settings that have a value."""
         values = {name: getattr(self, name) for name in self.declared()}
         return {name: value for name, value in values.items() if value is not None}
 
     def completed(self, default: Schedule | None = None, **further: Any) -> Self:
-        """With the settings of a default schedule, and further ones, where none was given."""
+        """A copy that takes missing settings from `further` or from a default schedule."""
         return replace(self, **({} if default is None else default.chosen) | further | self.chosen)
 
     def stated(self) -> dict[str, Any]:
-        """What ledger and statement name."""
+        """The settings to include in the ledger entry and the privacy statement."""
         declared = self.declared()
         chosen = {name: value for name, value in self.chosen.items() if declared[name].stated}
         return {name: getattr(value, "words", value) for name, value in chosen.items()}
 
 
 def real(name: str, value: Any, expected: str) -> float:
-    """`value` as a float, for a check to compare; what is no real number is refused."""
+    """`value` as a float; ValueError if it is not a real number."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise ValueError(f"{name} must be {expected}, got {value!r} of type {type(value).__name__}")
     try:
@@ -91,57 +91,35 @@ def real(name: str, value: Any, expected: str) -> float:
         raise ValueError(f"{name} must be {expected}, got a number above 1e308") from None
 
 
-def _within(name: str, value: Any, expected: str, allowed: Callable[[float], bool]) -> float:
-    number = real(name, value, expected)
-    if not allowed(number):
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
-    return number
+def within(expected: str, allowed: Callable[[float], bool]) -> Check[float]:
+    """A check for real numbers; its message says what was expected."""
+
+    def check(name: str, value: Any) -> float:
+        number = real(name, value, expected)
+        if not allowed(number):
+            raise ValueError(f"{name} must be {expected}, got {value!r}")
+        return number
+
+    return check
 
 
-def positive(name: str, value: Any) -> float:
-    """A positive number that arithmetic in double precision has room around."""
-    return _within(name, value, "between 1e-100 and 1e100", lambda x: 1e-100 <= x <= 1e100)
-
-
-def positive_or_infinite(name: str, value: Any) -> float:
-    """A positive number, or infinity for no limit."""
-    allowed = "between 1e-100 and 1e100 (inf for no limit)"
-    return _within(name, value, allowed, lambda x: 1e-100 <= x <= 1e100 or x == math.inf)
-
-
-def non_negative(name: str, value: Any) -> float:
-    """A number of at least 0."""
-    return _within(name, value, "from 0 to 1e100", lambda x: 0.0 <= x <= 1e100)
-
-
-def clip_norm(name: str, value: Any) -> float:
-    """A bound on one record's contribution: exact sums know grids for these."""
-    return _within(name, value, "between 2^-64 and 2^64", lambda x: 2.0**-64 <= x <= 2.0**64)
+#: Positive numbers far enough from the ends of the double range to compute with.
+positive = within("between 1e-100 and 1e100", lambda x: 1e-100 <= x <= 1e100)
+positive_or_infinite = within(
+    "between 1e-100 and 1e100 (inf for no limit)", lambda x: 1e-100 <= x <= 1e100 or x == math.inf
+)
+non_negative = within("from 0 to 1e100", lambda x: 0.0 <= x <= 1e100)
+#: Bounds on one record's contribution for which exact sums have a grid.
+clip_norm = within("between 2^-64 and 2^64", lambda x: 2.0**-64 <= x <= 2.0**64)
+fraction = within("in (0, 1]", lambda x: 0.0 < x <= 1.0)
+share = within("strictly between 0 and 1", lambda x: 0.0 < x < 1.0)
+portion = within("in [0, 1]", lambda x: 0.0 <= x <= 1.0)
+decay = within("in [0, 1)", lambda x: 0.0 <= x < 1.0)
 
 
 def clip_norm_or_infinite(name: str, value: Any) -> float:
-    """The same, or infinity where the loss itself bounds the contribution."""
+    """A `clip_norm`, or infinity where the loss itself bounds the contribution."""
     return math.inf if value == math.inf else clip_norm(name, value)
-
-
-def fraction(name: str, value: Any) -> float:
-    """A number in (0, 1]."""
-    return _within(name, value, "in (0, 1]", lambda x: 0.0 < x <= 1.0)
-
-
-def share(name: str, value: Any) -> float:
-    """A number strictly between 0 and 1."""
-    return _within(name, value, "strictly between 0 and 1", lambda x: 0.0 < x < 1.0)
-
-
-def portion(name: str, value: Any) -> float:
-    """A number in [0, 1]."""
-    return _within(name, value, "in [0, 1]", lambda x: 0.0 <= x <= 1.0)
-
-
-def decay(name: str, value: Any) -> float:
-    """A number in [0, 1)."""
-    return _within(name, value, "in [0, 1)", lambda x: 0.0 <= x < 1.0)
 
 
 def positive_integer(name: str, value: Any) -> int:
@@ -158,14 +136,14 @@ def step_count(name: str, value: Any) -> int:
     count = positive_integer(name, value)
     if count >= MAX_STEPS:
         raise ValueError(
-            f"{name} must be below {MAX_STEPS:,}, got {count:,}: so long a run is mostly a slip. Raise "
-            "dperm.algorithms.settings.MAX_STEPS if it is meant"
+            f"{name} must be below {MAX_STEPS:,}, got {count:,}: so long a run is usually a mistake. Raise "
+            "dperm.algorithms.settings.MAX_STEPS if it is intended"
         )
     return count
 
 
 def candidate_count(name: str, value: Any) -> int:
-    """A number of candidates that are held in memory together: a positive integer up to 100,000."""
+    """A number of candidates that are held in memory at once: a positive integer up to 100,000."""
     count = positive_integer(name, value)
     if count > 100_000:
         raise ValueError(f"{name} must be at most 100,000, got {count:,}")
@@ -191,7 +169,7 @@ def one_of(*choices: str) -> Check[str]:
 
 
 def check_callback(callback: Any) -> Any:
-    """The callback, if it can be called or is None."""
+    """The callback itself; TypeError unless it is callable or None."""
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be callable or None, got {callback!r}")
     return callback
@@ -199,7 +177,7 @@ def check_callback(callback: Any) -> Any:
 
 @contextmanager
 def closed_after(callback: Any) -> Iterator[None]:
-    """Close a callback that can be closed, such as a bar on the screen, however the block ends."""
+    """Close a callback that has a `close` method, such as a progress bar, however the block ends."""
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""From a released gradient to the next step: rules that see nothing private, and so cost nothing."""
+"""Update rules from released gradients to steps: post-processing, free of privacy cost."""
 
 from __future__ import annotations
 
@@ -11,22 +11,16 @@ from dperm.objective.objective import Array
 
 
 def project(w: Array, radius: float) -> Array:
-    """The point of the ball ``||w|| <= radius`` that is closest to `w`; infinite for all of space."""
+    """Projection of `w` onto the ball ``||w|| <= radius``, which may be infinite."""
     length = math.sqrt(np.vdot(w, w)) if radius < math.inf else 0.0
     return w if length <= radius else w * (radius / length)
 
 
 @dataclass
 class HeavyBall:
-    """``v <- momentum v - step_size g``, the step is v (Polyak 1964); plain descent for momentum 0.
+    """``v <- momentum v - step_size g``, the step is v (Polyak 1964); gradient descent for momentum 0."""
 
-    Attributes
-    ----------
-    momentum : float
-        In [0, 1).
-    """
-
-    momentum: float
+    momentum: float  # in [0, 1)
     _velocity: Array | float = field(default=0.0, init=False, repr=False)
 
     def move(self, gradient: Array, step_size: float) -> Array:
@@ -40,23 +34,11 @@ class HeavyBall:
 
 @dataclass
 class Adam:
-    """Steps scaled by running means of the gradients and of their squares.
+    """Steps scaled by running means of the gradients and their squares (Kingma and Ba 2015, Algorithm 1)."""
 
-    Attributes
-    ----------
-    beta1, beta2 : float
-        Decay of the means, in [0, 1).
-    offset : float
-        Added to the root of the second mean.
-
-    References
-    ----------
-    D. P. Kingma, J. Ba, "Adam: a method for stochastic optimization", ICLR 2015, Algorithm 1.
-    """
-
-    beta1: float = 0.9
+    beta1: float = 0.9  # decay of the means, in [0, 1)
     beta2: float = 0.999
-    offset: float = 1e-8
+    offset: float = 1e-8  # added to the root of the second mean
     _steps: int = field(default=0, init=False, repr=False)
     _first: Array | float = field(default=0.0, init=False, repr=False)
     _second: Array | float = field(default=0.0, init=False, repr=False)

@@ -1,4 +1,4 @@
-"""Step sizes that change from step to step: how they are written, checked, and turned into a vector."""
+"""Step size schedules: specification, validation, and evaluation."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 from dperm.algorithms import settings as check
 from dperm.objective.objective import Array
 
-#: Changing step sizes are held in memory, those of all steps.
+#: Limit on the steps of a changing step size: all sizes are held in memory.
 MOST_STEPS = 10**7
-# A statement names every drop.
+# Limit on the entries of a mapping, all of which appear in the statement.
 _MOST_DROPS = 100
 
 _EXPECTED = (
@@ -26,31 +26,23 @@ _EXPECTED = (
 
 @dataclass(frozen=True)
 class StepSizes:
-    """Step sizes by a rule.
+    """A step size schedule."""
 
-    Attributes
-    ----------
-    first : callable
-        ``first(count)`` is the vector of those of steps ``1 .. count``: the same numbers in every call.
-    rule : object
-        Whose text is what ledger and statement say.
-    """
-
-    first: Callable[[int], Array]
-    rule: object
+    first: Callable[[int], Array]  # sizes of steps ``1 .. count``, the same in every call
+    rule: object  # its `str` describes the schedule in the ledger and the statement
 
     @property
     def words(self) -> str:
-        """What ledger and statement say."""
+        """Description for the ledger and the statement."""
         return str(self.rule)
 
 
-#: What an algorithm takes as its step size.
+#: Step size argument of an algorithm.
 StepSize = float | str | Mapping[int, float] | Callable[[int], float] | StepSizes
 
 
 def step_size(name: str, value: Any) -> float | StepSizes:
-    """Check for a `Setting`: a number, or a rule whose numbers :func:`step_sizes` checks."""
+    """Check for a `Setting`: a number or a schedule, whose values :func:`step_sizes` checks."""
     if isinstance(value, StepSizes):
         return value
     if isinstance(value, str):
@@ -71,7 +63,7 @@ def step_sizes(size: StepSize, steps: int) -> Array:
     Raises
     ------
     ValueError
-        Unless they are all between 1e-100 and 1e100, and no more than `MOST_STEPS` where they change.
+        Unless all are between 1e-100 and 1e100, and at most `MOST_STEPS` if they change.
     """
     rule = step_size("step_size", size)
     if not isinstance(rule, StepSizes):
@@ -89,7 +81,7 @@ def step_sizes(size: StepSize, steps: int) -> Array:
 
 
 class _Called:
-    """The numbers of a function that is asked once for every step."""
+    """The values of a function, which is called once per step."""
 
     def __init__(self, name: str, rule: Callable[[int], float]) -> None:
         self._name, self._rule, self._known = name, rule, np.empty(0)

@@ -1,9 +1,7 @@
 """Linear regression from noisy sufficient statistics.
 
-One Gaussian release of ``sum z z^T`` and ``sum z y`` together, and a ridge regression on it, in place of the
-three releases of Wang, "Revisiting differentially private linear regression: optimal and adaptive
-prediction & estimation in unbounded domain", UAI 2018, Algorithm 2 (AdaSSP). The spectrum of the noisy sum
-takes the place of AdaSSP's separate release of the smallest eigenvalue. ``calibration="paper"`` is AdaSSP.
+One Gaussian release of ``sum z z^T`` and ``sum z y`` together and a ridge regression on it, instead of the
+three releases of AdaSSP (Wang, UAI 2018, Algorithm 2), which is ``calibration="paper"``.
 """
 
 from __future__ import annotations
@@ -35,11 +33,11 @@ class SufficientStatisticsArguments(Schedule, PublishedTerms):
     Attributes
     ----------
     target_weight : float
-        Weight of the targets beside the rows, which shifts accuracy between the two sums: at 1 the largest
-        target weighs as much as the longest row. By default 0.7.
+        Weight of the targets relative to the rows, which shifts accuracy between the two sums: at 1 the
+        largest target weighs as much as the longest row. By default 0.7.
     ridge : float
-        Added to the eigenvalues of the noisy ``sum z z^T / n`` beside ``objective.l2``, at least 0.
-        Default: by the size of that sum's noise. Eigenvalues then count at least that much.
+        Added to the eigenvalues of the noisy ``sum z z^T / n`` besides ``objective.l2``, at least 0. By
+        default eigenvalues are instead raised to the noise's spectral norm, about ``sigma sqrt(2 d)``.
     """
 
     target_weight: Setting[float] = Setting(check.positive)
@@ -61,20 +59,14 @@ def sufficient_statistics(fit: Fit, given: SufficientStatisticsArguments) -> Fit
     objective : Objective
         With the loss :class:`dperm.losses.SquaredError` and a finite ``target_bound``.
     calibration : {"tight", "paper"}
-        One release with noise by the exact accounting of Gaussian differential privacy, or AdaSSP as
-        published: three releases, for add_or_remove and a finite epsilon, without `target_weight` and
-        `ridge`.
+        One release with exact accounting by Gaussian differential privacy, or AdaSSP as published: three
+        releases, for add_or_remove and a finite epsilon, without `target_weight` and `ridge`.
     callback : callable, optional
         Called once with ``{"iteration", "coef", "second_moments"}``, all released.
 
     Notes
     -----
-    With ``t = target_weight row_norm / target_bound`` the release is the triangle of
-    ``sum (z, t y) (z, t y)^T`` without its last entry: one Gaussian mechanism, of sensitivity
-    ``sqrt(R^4 + 2 R^2 (t Y)^2)`` in the Frobenius norm for a record added or removed. Everything after it is
-    post-processing. The default ridge follows the noise's spectral norm, about ``sigma sqrt(2 d)``, less what
-    the eigenvalues above that level tell: the estimate shrinks directions that noise dominates instead of
-    amplifying it.
+    All releases are (epsilon, delta)-DP together; the regression is post-processing.
 
     Examples
     --------
@@ -103,17 +95,17 @@ _MECHANISM = "Gaussian noise on the sums of products of columns and of columns w
 
 
 def _check_noise(objective: Objective, multiplier: float, sensitivity: float, longest: float) -> None:
-    """Refuse, before the charge, noise too wide for the sampler, and rows for which there is no grid.
+    """Refuse, before the charge, noise too wide for the sampler, and rows that have no grid.
 
-    `longest` bounds the rows and what stands for the target beside them.
+    `longest` bounds the rows and the target column.
     """
     grid = row_grid(longest, objective.n_public)
     bound_before_rounding(objective.row_norm, grid, objective.dimension)
     grid = grid**2
     if multiplier * sensitivity > LARGEST_SCALE * grid * (1.0 - 2.0**-40):
         raise ValueError(
-            f"epsilon and delta ask for noise of {multiplier:.3g} times what a record adds, which drowns "
-            f"the sums of n = {objective.n_public} records and cannot be drawn exactly. Take larger ones"
+            f"epsilon and delta require noise of {multiplier:.3g} times what a record adds, which drowns "
+            f"the sums of n = {objective.n_public} records and cannot be drawn exactly. Use larger ones"
         )
 
 
@@ -139,12 +131,12 @@ def _one_release(fit: Fit, target_weight: float, ridge: float | None) -> FitResu
     return fit.result(coef, _MECHANISM, n_iter=1)
 
 
-#: Probability with which AdaSSP's ridge may be too small.
+#: Probability that AdaSSP's ridge is too small.
 _FAILURE = 0.05
 
 
 def _adassp(fit: Fit) -> FitResult:
-    """Wang 2018, Algorithm 2; noise of ``sqrt(log(6 / delta)) / (epsilon / 3)`` on each of three releases."""
+    """Wang 2018, Algorithm 2: three releases with noise ``sqrt(log(6 / delta)) / (epsilon / 3)``."""
     objective, n, d = fit.objective, fit.n, fit.objective.dimension
     fit.check_published("sufficient_statistics")
     budget = fit.budget()
@@ -174,14 +166,12 @@ def _adassp(fit: Fit) -> FitResult:
 def _ridge_regression(
     objective: Objective, moments: Array, products: Array, noise: float, ridge: float | None
 ) -> Array:
-    """Solve for the weights in the eigenvectors of the noisy moments, none of them below the noise."""
+    """Ridge regression with the noisy moments, whose eigenvalues are raised above the noise."""
     d = objective.dimension
     penalty = np.diag(objective.penalty_gradient(np.ones(d)))
     values, vectors = np.linalg.eigh(moments)
     if ridge is None:
-        level = noise * math.sqrt(2.0 * d)
-        # An eigenvalue below the level is worth no more than the level; one above keeps its own.
-        raised = np.maximum(values, level)
+        raised = np.maximum(values, noise * math.sqrt(2.0 * d))
     else:
         raised = np.maximum(values, 0.0) + ridge
     floor = 1e-12 * max(float(values[-1]), objective.row_norm**2 / d)

@@ -1,4 +1,4 @@
-"""Means of the later iterates of a run."""
+"""Suffix averages: means of the last iterates of a run."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ class SuffixAverage:
         self._total: Array | float = 0.0
 
     def add(self, w: Array) -> None:
-        """Take the next iterate."""
+        """Add the next iterate."""
         if self._skipped > 0:
             self._skipped -= 1
         else:
             self._total = self._total + w
 
     def mean(self) -> Array:
-        """The mean, once all iterates were added."""
+        """The mean, after all iterates were added."""
         return np.asarray(self._total / self._length, dtype=np.float64)
 
 
 class DoublingSuffixAverage:
     """Mean of the last iterates of a run whose length is not known in advance.
 
-    Of three or more iterates these are at least half and at most three quarters.
-
-    Sums restart whenever the count reaches a power of two; the sum started at the last but one restart
-    is the one in use. Two vectors are kept, however long the run.
+    After three or more iterates it covers at least the last half and at most the last three quarters. A new
+    sum starts whenever the count reaches a power of two, and the one before the newest is used: two vectors
+    are kept, however long the run.
     """
 
     def __init__(self) -> None:
@@ -41,7 +40,7 @@ class DoublingSuffixAverage:
         self._newer: tuple[int, Array | float] = (0, 0.0)
 
     def add(self, w: Array) -> None:
-        """Take one more iterate."""
+        """Add one more iterate."""
         if self._count & (self._count - 1) == 0 and self._count > 0:
             self._older, self._newer = self._newer, (self._count, 0.0)
         self._count += 1

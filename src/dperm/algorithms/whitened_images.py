@@ -1,4 +1,4 @@
-"""Coordinates in which rows are about as long in all directions, from noisy second moments of them."""
+"""Whitening: coordinates in which the rows' noisy second moments are about the identity."""
 
 from __future__ import annotations
 
@@ -25,21 +25,13 @@ def whitened_images(
     gram: float,
     table: float,
 ) -> WeightedImages:
-    """Coordinates from two noisy Gram matrices, the second of the rows that the first has whitened.
+    """Whiten by two noisy Gram matrices, the second in the coordinates of the first.
 
-    Parameters
-    ----------
-    objective : Objective
-    release : Releaser
-    kept : (k, dimension) ndarray
-        Unit rows for the columns that take part.
-    leverage : float
-        Rows weigh less from the squared length ``leverage k`` on.
-    norms, gram, table : float
-        Noise multipliers of a histogram of the rows' norms, of each Gram matrix, and of a table of the axes
-        along which the longest rows lie.
+    `kept` has a unit row for each of the k columns to use; images of squared norm above ``leverage k`` are
+    down-weighted. `norms`, `gram` and `table` are the noise multipliers of a histogram of row norms, of each
+    Gram matrix, and of a table of the axes along which the longest rows lie.
     """
-    unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))  # in which rows are about 1 long
+    unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))  # rows have norms up to about 1
     matrix, length = unit * kept, math.sqrt(leverage * len(kept))
     for bound in (_typical_norm(objective, release, norms, unit), length):
         images = WeightedImages(LinearMap.rounding(matrix), bound)
@@ -51,7 +43,7 @@ def whitened_images(
 
 
 def _typical_norm(objective: Objective, release: Releaser, multiplier: float, unit: float) -> float:
-    """A norm that a twentieth of the rows exceed at most, as far as a noisy histogram tells."""
+    """A norm that at most 5 % of the rows exceed, according to a noisy histogram."""
     bound = unit * objective.row_norm
     counts = objective.norm_counts(_NORM_BINS, RowScaling(np.full(objective.dimension, unit), bound))
     noise = multiplier * counts.sensitivity(release.neighbors)
@@ -61,9 +53,9 @@ def _typical_norm(objective: Objective, release: Releaser, multiplier: float, un
 
 
 def _factors_of_rare_axes(release: Releaser, table: Bounded, multiplier: float) -> Array:
-    """Factors below 1 for the axes along which rows are much longer than they may be at full weight.
+    """Factors below 1 for axes along which rows are far too long for full weight.
 
-    As an indicator of a rare category, whitened, is: its rows would weigh little, and nothing else tells it.
+    Indicators of rare categories are such axes after whitening; only their rows carry information on them.
     """
     noise = multiplier * table.sensitivity(release.neighbors)
     found = release.gaussian_sum(table, multiplier) > 4.5 * noise

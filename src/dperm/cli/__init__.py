@@ -1,4 +1,4 @@
-"""The command line; needs the extra ``cli``."""
+"""The command line, which needs the extra ``cli``."""
 
 import sys
 

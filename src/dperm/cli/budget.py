@@ -26,6 +26,8 @@ from dperm.data.files.whole_files import write_whole
 
 app = typer.Typer(help="Create and inspect the privacy budgets of data sets.", no_args_is_help=True)
 
+Name = Annotated[str, typer.Argument(help="Name of the data set.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 File = Annotated[Path, typer.Option("--file", envvar="DPERM_BUDGET", help="The ledger file.")]
 _FILE = Path("dperm-budget.db")
 
@@ -34,16 +36,16 @@ _FILE = Path("dperm-budget.db")
 @command
 def create(
     screen: Screen,
-    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    name: Name,
     epsilon: Annotated[float, typer.Option(help="Total epsilon of everything released from it.")],
     delta: Annotated[float, typer.Option(help="Total delta, well below one over the number of records.")],
-    accountant: Annotated[str, typer.Option(help="What adds up: gdp or zcdp.")] = "gdp",
+    accountant: Annotated[str, typer.Option(help="How charges add up: gdp or zcdp.")] = "gdp",
     neighbors: Annotated[str, typer.Option(help="add_or_remove or replace_one.")] = "add_or_remove",
     ceiling: Annotated[
-        float | None, typer.Option(help="The largest epsilon that there can ever be; for 'extend'.")
+        float | None, typer.Option(help="The largest total that 'extend' may ever set.")
     ] = None,
     slack: Annotated[
-        float | None, typer.Option(help="Part of delta for fits with secret batches; a tenth if not given.")
+        float | None, typer.Option(help="Part of delta for fits with secret batches; by default a tenth.")
     ] = None,
     pure: Annotated[float, typer.Option(help="Part of epsilon for fits with delta = 0.")] = 0.0,
     file: File = _FILE,
@@ -61,10 +63,10 @@ def create(
 @command
 def show(
     screen: Screen,
-    name: Annotated[str | None, typer.Argument(help="Name of a data set; all if not given.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of a data set; by default all.")] = None,
     file: File = _FILE,
 ) -> None:
-    """Show what was spent and what remains."""
+    """Show what is spent and what remains."""
     names = [name] if name is not None else ledger_names(file)
     ledgers = [open_ledger(file, each) for each in names]
     notes = [f"File: {file.expanduser().resolve()}"] + ([] if name is None else [f"Seal: {ledgers[0].seal}"])
@@ -75,7 +77,7 @@ def show(
 @command
 def history(
     screen: Screen,
-    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    name: Name,
     file: File = _FILE,
     facts: Annotated[bool, typer.Option("--facts", help="Add the public facts of each fit.")] = False,
 ) -> None:
@@ -92,7 +94,7 @@ def history(
 @command
 def extend(
     screen: Screen,
-    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    name: Name,
     epsilon: Annotated[float, typer.Option(help="The new total, at most the ceiling.")],
     file: File = _FILE,
 ) -> None:
@@ -106,10 +108,10 @@ def extend(
 @command
 def close(
     screen: Screen,
-    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    name: Name,
     file: File = _FILE,
 ) -> None:
-    """End a budget: nothing can be charged any more."""
+    """Close a budget: nothing can be charged to it any more."""
     ledger = open_ledger(file, name)
     ledger.close()
     screen.show(_facts(ledger), f"{name!r} is closed. Seal: {ledger.seal}")
@@ -119,13 +121,13 @@ def close(
 @command
 def export(
     screen: Screen,
-    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    name: Name,
     kind: Annotated[str, typer.Option("--format", help="json or csv.")] = "json",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to; else to the screen.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File; by default the screen.")] = None,
+    force: Force = False,
     file: File = _FILE,
 ) -> None:
-    """Every entry with all its facts, for other programs."""
+    """Export every entry with all its facts, for other programs."""
     _write(export_ledger(open_ledger(file, name), kind), out, force)
 
 
@@ -133,14 +135,14 @@ def export(
 @command
 def report(
     screen: Screen,
-    name: Annotated[str, typer.Argument(help="Name of the data set.")],
+    name: Name,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A file .md or .html; else to the screen.")
+        Path | None, typer.Option("--out", "-o", help=".md or .html file to write; by default the screen.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Force = False,
     file: File = _FILE,
 ) -> None:
-    """What was promised, every charge with its statement, what is left, the seal."""
+    """Report the promise of a budget, every charge with its statement, what is left, and the seal."""
     from dperm.reports import report as report_of
 
     ledger = open_ledger(file, name)
@@ -165,18 +167,8 @@ def _facts(ledger: SqliteLedger) -> dict[str, Any]:
 
 
 def _overview(ledgers: list[SqliteLedger]) -> Table:
-    table = _table(
-        "Privacy budgets",
-        "name",
-        "epsilon",
-        "ceiling",
-        "delta",
-        "by",
-        "charges",
-        "spent",
-        "remaining",
-        "last",
-    )
+    heads = ["name", "epsilon", "ceiling", "delta", "by", "charges", "spent", "remaining", "last"]
+    table = _table("Privacy budgets", *heads)
     for ledger in ledgers:
         charges = sum(entry.kind == "charge" for entry in ledger.history())
         table.add_row(
@@ -195,7 +187,7 @@ def _overview(ledgers: list[SqliteLedger]) -> Table:
 
 
 def _decimals(epsilon: float, *, up: bool) -> str:
-    """At most four decimals, rounded to the safe side."""
+    """At most four decimals, rounded in the given direction."""
     if math.isinf(epsilon):
         return "inf"
     return f"{(math.ceil if up else math.floor)(round(epsilon * 1e4, 6)) / 1e4:.10g}"
@@ -218,7 +210,7 @@ def _charges(name: str, entries: list[LedgerEntry]) -> Table:
 
 
 def _table(title: str, first: str, *others: str) -> Table:
-    """A table that shows whole numbers and words however narrow the terminal is."""
+    """A table that never wraps numbers and words, however narrow the terminal is."""
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column(first, overflow="fold")
     for column in others:

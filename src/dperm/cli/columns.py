@@ -1,4 +1,4 @@
-"""What the columns of a file are: as options say, or the types of a Parquet file. Cells never decide."""
+"""Kinds of the columns of a file, from options or the types of a Parquet file, but never from the cells."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dperm.data.files.arrow_tables import pyarrow
 def kinds_of_options(
     inputs: Inputs, patterns: Mapping[str, Sequence[str]], label: str | None
 ) -> dict[str, str]:
-    """The kinds that patterns give to the columns of some files.
+    """The kinds that patterns give to the columns of the files.
 
     Raises
     ------
     ValueError
-        For a column that is given two kinds, a name that is none, and a column of a CSV file without a kind.
+        For a column with two kinds, a pattern without a column, and a column of a CSV file without a kind.
     """
     names = inputs.names
     for pattern in (one for each in patterns.values() for one in each):
@@ -39,7 +39,7 @@ def kinds_of_options(
 
 
 def _kind_of(name: str, patterns: Mapping[str, Sequence[str]]) -> str | None:
-    """The kind by the column's own name, else by the longest pattern that fits."""
+    """The kind by the column's exact name, else by the longest pattern that matches."""
     fitting = [(one == name, len(one), kind) for kind, each in patterns.items() for one in each
                if fnmatchcase(name, one)]  # fmt: skip
     closest = {kind for *fit, kind in fitting if fit == list(max(fitting)[:2])}

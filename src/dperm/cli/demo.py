@@ -1,4 +1,4 @@
-"""The demonstration: accuracy against privacy on scikit-learn's breast cancer data."""
+"""The demo: accuracy against privacy on scikit-learn's breast cancer data."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _measure(screen: Screen, data: datasets.Dataset, repetitions: int, seed: int
 
 
 def _accuracy(result: FitResult, X: np.ndarray, y: np.ndarray) -> float:
-    # Scaling rows onto the row norm does not change the sign of a prediction.
+    # Scaling a row down to the row norm does not change the sign of its prediction.
     return float(np.mean(np.sign(X @ result.coef[:-1] + result.coef[-1]) == y))
 
 
@@ -122,7 +122,7 @@ def _save_plot(scores: Scores, path: Path) -> bool:
     axes = figure.subplots()
     for name in PRIVATE_SOLVERS:
         if name == "majority":
-            continue  # a line: the level that a useful model has to be above
+            continue  # drawn as a line: the level that a useful model must exceed
         values = 100 * np.array([scores.private[name, epsilon] for epsilon in EPSILONS])
         axes.errorbar(EPSILONS, values.mean(axis=1), values.std(axis=1), marker="o", capsize=3, label=name)
     axes.axhline(100 * float(np.mean(scores.nonprivate)), color="black", linestyle="--", label="no privacy")

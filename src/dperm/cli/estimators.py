@@ -1,4 +1,4 @@
-"""The estimators by the names of the command line, and their settings from text."""
+"""The estimators by their names on the command line, and their settings parsed from text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from dperm import estimators
 from dperm.estimators.solvers import SOLVERS, check_solver
 
-#: Class and fixed parameters of each estimator.
+#: Class of each estimator, and parameters that its name fixes.
 ESTIMATORS: dict[str, tuple[Any, dict[str, Any]]] = {
     "logistic": (estimators.LogisticRegression, {}),
     "svc": (estimators.LinearSVC, {}),
@@ -20,7 +20,7 @@ ESTIMATORS: dict[str, tuple[Any, dict[str, Any]]] = {
     "ridge": (estimators.HuberRegressor, {"threshold": math.inf}),
     "quantile": (estimators.QuantileRegressor, {}),
 }
-# Settings that have an option of their own, or that no command has.
+# Settings that have their own option, and below those that no command offers.
 _OPTIONS = {
     **{
         name: f"--{name.replace('_', '-')}"
@@ -33,7 +33,7 @@ _WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number",
 
 
 def estimator_class(name: str) -> Any:
-    """The class of that name; ValueError without one."""
+    """The class of that name; raises ValueError for an unknown one."""
     if name not in ESTIMATORS:
         raise ValueError(f"--estimator must be one of {', '.join(ESTIMATORS)}, got {name!r}")
     return ESTIMATORS[name][0]
@@ -50,7 +50,7 @@ def make(name: str, solver: str, settings: Sequence[str], **arguments: Any) -> A
     Raises
     ------
     ValueError
-        For a setting that neither has, or a value of another type.
+        For a setting that neither has, or a value of the wrong type.
     """
     kind, fixed = estimator_class(name), dict(ESTIMATORS[name][1])
     check_solver(solver)
@@ -81,12 +81,12 @@ def grid_of(name: str, texts: Sequence[str]) -> dict[str, list[Any]]:
             raise ValueError(f"--grid {key!r} {reason}")
         grid[key] = [typed(key, each, own[key]) for each in values.split(",")]
     if not grid:
-        raise ValueError("name what to choose among: --grid l2=1e-6,1e-3,1e-1, for instance")
+        raise ValueError("name the candidates: --grid l2=1e-6,1e-3,1e-1, for instance")
     return grid
 
 
 def typed(key: str, text: str, annotation: str) -> Any:
-    """The value that a text stands for, as a parameter of that annotation takes it."""
+    """The text converted to the type in a parameter's annotation."""
     kinds = set(re.findall(r"\w+", annotation))
     if "bool" in kinds and text.lower() in ("true", "false"):
         return text.lower() == "true"
@@ -111,7 +111,7 @@ def _types(kind: Any) -> Mapping[str, str]:
 
 
 def _option_type(key: str, solver: str, own: Mapping[str, str]) -> str:
-    """What a solver's option is; with "auto" of any that has it: the one it means is checked later."""
+    """Annotation of a solver's option; for "auto", from any solver that has it, since the fit checks it."""
     for name in SOLVERS if solver == "auto" else [solver]:
         if key in _types(SOLVERS[name]):
             return _types(SOLVERS[name])[key]

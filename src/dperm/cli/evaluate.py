@@ -1,4 +1,4 @@
-"""``dperm evaluate``: how good a model is on other records, from one private release."""
+"""``dperm evaluate``: evaluate a model on other records, from one private release."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from dperm.accounting import open_ledger
-from dperm.cli.budget import File
-from dperm.cli.fit import Data, Decimal, Force, Header, LedgerName, Neighbors, Separator
+from dperm.cli.budget import File, Force
+from dperm.cli.fit import Data, Decimal, Header, LedgerName, Neighbors, Separator
 from dperm.cli.inputs import opened
 from dperm.cli.messages import interrupted_after_charge
 from dperm.cli.outputs import check_writable
@@ -19,8 +19,8 @@ from dperm.cli.screen import Screen, command
 
 _UNUSED_DELTA = 1e-6
 _EXACT = (
-    "EXACT and NOT private: computed from these records without noise. Whoever sees the numbers may learn "
-    "about any of them."
+    "EXACT and NOT private: computed from these records without noise. The numbers may reveal any record to "
+    "those who see them."
 )
 
 
@@ -33,11 +33,11 @@ def evaluate(
     delta: Annotated[float | None, typer.Option(help="Well below one over the number of records.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help="Without noise, NOT private.")] = False,
     label: Annotated[
-        str | None, typer.Option(help="Column with the truth; by default that of the model.")
+        str | None, typer.Option(help="Column with the true values; by default the model's label.")
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="Such as accuracy or roc_auc; may be repeated. Fewer, less noise."),
+        typer.Option(help="Such as accuracy or roc_auc; may be repeated. Fewer metrics have less noise."),
     ] = None,
     neighbors: Neighbors = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="JSON file to write, for reports.")] = None,
@@ -48,7 +48,7 @@ def evaluate(
     ledger: LedgerName = None,
     file: File = Path("dperm-budget.db"),
 ) -> None:
-    """Measure a model on records that it was not fitted to: with noise, for a privacy budget."""
+    """Evaluate a model on records that it was not fitted to, with noise, for a privacy budget."""
     from dperm import metrics
     from dperm.cli.models import check_terms, feature_types, in_classes, read, target_named
     from dperm.cli.targets import load
@@ -81,4 +81,4 @@ def evaluate(
 def _note(exact: bool, ledger: str | None) -> str:
     if exact:
         return _EXACT
-    return "" if ledger is not None else "No ledger was charged: nobody adds this to what was spent before."
+    return "" if ledger is not None else "No ledger was charged: this release is not counted anywhere."

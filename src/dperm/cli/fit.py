@@ -1,4 +1,4 @@
-"""``dperm fit``: a private model from files, a schema and a budget."""
+"""``dperm fit``: fit a private model to files, with a schema and a budget."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dperm.accounting import open_ledger
-from dperm.cli.budget import File
+from dperm.cli.budget import File, Force
 from dperm.cli.inputs import opened
 from dperm.cli.messages import interrupted_after_charge
 from dperm.cli.outputs import check_writable
@@ -18,19 +18,19 @@ Data = Annotated[
     list[str],
     typer.Argument(
         help="CSV files with a header, Parquet files, folders of them, or - for standard input; compressed "
-        "ones (gz, bz2, xz, zst, lz4) are unpacked to the temporary folder meanwhile."
+        "files (gz, bz2, xz, zst, lz4) are unpacked to the temporary folder while the command runs."
     ),
 ]
 SchemaFile = Annotated[Path, typer.Option("--schema", help="TOML file that describes the columns.")]
 Label = Annotated[str, typer.Option(help="Column to predict.")]
 Separator = Annotated[
-    str | None, typer.Option(help="Of cells in CSV files, or 'tab'; by default what the header looks like.")
+    str | None, typer.Option(help="Between cells in CSV files, or 'tab'; by default guessed from the header.")
 ]
 Header = Annotated[
-    str | None, typer.Option(help="Names of the columns, a,b,c: for CSV files that begin with a record.")
+    str | None, typer.Option(help="Names of the columns, a,b,c, for CSV files without a header line.")
 ]
-Decimal = Annotated[str, typer.Option(help="In the numbers of CSV files: '.' or ','.")]
-Epsilon = Annotated[float, typer.Option(help="Privacy budget, of this command alone.")]
+Decimal = Annotated[str, typer.Option(help="Decimal separator in CSV files: '.' or ','.")]
+Epsilon = Annotated[float, typer.Option(help="Privacy budget of this command.")]
 Delta = Annotated[float, typer.Option(help="Well below one over the number of records.")]
 Neighbors = Annotated[str | None, typer.Option(help="add_or_remove or replace_one; by default the ledger's.")]
 LedgerName = Annotated[str | None, typer.Option("--ledger", help="Name of the data set's budget to charge.")]
@@ -39,10 +39,10 @@ Classes = Annotated[
     list[str] | None,
     typer.Option(
         "--class",
-        help="A label: name all that may occur, one by one, unless the schema describes their column.",
+        help="A label; repeat it for all that may occur, unless the schema describes their column.",
     ),
 ]
-Positive = Annotated[str | None, typer.Option(help="The label to tell from all others.")]
+Positive = Annotated[str | None, typer.Option(help="The label to distinguish from all others.")]
 TargetBound = Annotated[
     float | None,
     typer.Option(help="Public bound on the size of the numbers to predict; by default that of the schema."),
@@ -58,20 +58,19 @@ Settings = Annotated[
 ClassWeight = Annotated[
     list[str] | None,
     typer.Option(
-        help="LABEL=NUMBER, public, 1 for labels that are not named; may be repeated. Or 'private': by noisy "
-        "frequencies of the labels."
+        help="LABEL=NUMBER, public, 1 for labels that are not named; may be repeated. Or 'private': from "
+        "noisy label frequencies."
     ),
 ]
 WeightColumn = Annotated[
-    str | None, typer.Option(help="Weights of the records: private like them, and no feature.")
+    str | None, typer.Option(help="Column with sample weights: private, and not a feature.")
 ]
 WeightBound = Annotated[
-    float | None, typer.Option(help="Public: larger weights in that column count as this.")
+    float | None, typer.Option(help="Public bound at which the weights in that column are clipped.")
 ]
 Solver = Annotated[str, typer.Option(help="An algorithm of dperm.algorithms, or auto.")]
 L2 = Annotated[float, typer.Option(help="Ridge strength on the scale of the mean loss.")]
 Model = Annotated[Path | None, typer.Option("--model", "-o", help="Where to write the model.")]
-Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there.")]
 
 
 @command
@@ -94,7 +93,7 @@ def fit(
     settings: Settings = None,
     neighbors: Neighbors = None,
     test: Annotated[
-        str | None, typer.Option(help="File of other records: prints the score on them, NOT private.")
+        str | None, typer.Option(help="File of other records: print the score on them, NOT private.")
     ] = None,
     model: Model = None,
     force: Force = False,
@@ -110,7 +109,7 @@ def fit(
     from dperm.cli.targets import load_described
     from dperm.cli.weights import load_weights, weight_arguments, without_weights
 
-    # Everything that can fail without the fit does so before it is charged.
+    # Everything that can fail without the fit fails before the charge.
     description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
     description = without_weights(description, weight_column, weight_bound, target)
     account = None if ledger is None else open_ledger(file, ledger)
@@ -136,7 +135,7 @@ def fit(
                 other = load_described(inputs, target, screen, description)
         check_terms(screen, epsilon, delta, len(y))
         fitted.fit(X, y, sample_weight=weights)
-        if model is not None:  # first of all: it was paid for
+        if model is not None:  # written first, since it was paid for
             write(fitted, target, model)
     screen.note(f"{len(y):,} records" + ("" if model is None else f"; model written to {model}"))
     _report(screen, fitted, model, test, None if other is None else fitted.score(*other))

@@ -1,4 +1,4 @@
-"""What a command reads: files, folders, compressed files or standard input, as tables of the library."""
+"""Inputs of a command: files, folders, compressed files or standard input, as tables of the library."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _by_arrow(codec: str) -> Callable[[Path], Any]:
     return lambda path: pyarrow().CompressedInputStream(pyarrow().OSFile(str(path)), codec)
 
 
-#: How a compressed file is opened, by its first bytes.
+#: Openers of compressed files, by their magic bytes.
 _COMPRESSED: dict[bytes, Callable[[Path], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
@@ -55,7 +55,7 @@ _COMPRESSED: dict[bytes, Callable[[Path], Any]] = {
 
 @dataclass(frozen=True)
 class Inputs:
-    """Files with the same columns, all of them CSV, or all of them Parquet.
+    """Files with the same columns, either all CSV or all Parquet.
 
     Attributes
     ----------
@@ -63,9 +63,9 @@ class Inputs:
     names : tuple of str
         Columns, in the order of the first file.
     separator : str or None
-        None of Parquet files.
+        None for Parquet files.
     decimal : str
-        Of numbers in CSV files.
+        Decimal separator in CSV files.
     """
 
     paths: tuple[Path, ...]
@@ -79,14 +79,14 @@ class Inputs:
         return sum(path.stat().st_size for path in self.paths)
 
     def share(self, n_batches: int, n_rows: int) -> float:
-        """Which share of the bytes has been read after so many batches and rows."""
+        """The fraction of the data read after that many batches and rows."""
         if self.separator is not None:
             return n_batches * _BLOCK_BYTES / max(self.n_bytes, 1)
         of_all = sum(pyarrow().parquet.read_metadata(path).num_rows for path in self.paths)
         return n_rows / max(int(of_all), 1)
 
     def tables(self, types: Mapping[str, Any]) -> Tables:
-        """Some columns, block by block; those of CSV files have the Arrow types that are given."""
+        """Some columns, block by block; those of CSV files get the given Arrow types."""
         self.check_has(types)
         if self.separator is None:
             return ParquetTables(self.paths, tuple(types), _BLOCK_ROWS)
@@ -104,13 +104,13 @@ class Inputs:
         return arrow.Table.from_batches(self.batches(types), arrow.schema(self.tables(types).types()))
 
     def types_by_cells(self) -> dict[str, Any]:
-        """What a first pass over all cells takes each column for: numbers, texts, truth values, dates."""
+        """Types of the columns inferred from all cells: numbers, strings, booleans, dates."""
         if self.separator is None:
             return dict.fromkeys(self.names)
         found: dict[str, set[Any]] = {name: set() for name in self.names}
         files = MappedFiles(self.paths)
         with files.unchanged():
-            # Without types, each block of lines comes with what its own cells look like.
+            # Without types, Arrow infers those of each block from its cells.
             blocks = CsvTables(self.paths, {}, _BLOCK_BYTES, self.separator, True, self.decimal)
             for batch in blocks.batches(files, threads=True):
                 for field in batch.schema:
@@ -118,7 +118,7 @@ class Inputs:
         return {name: _common_type(types) for name, types in found.items()}
 
     def check_has(self, names: Mapping[str, Any] | Sequence[str]) -> None:
-        """Raise DataError unless there are these columns."""
+        """Raise DataError unless these columns exist."""
         missing = [name for name in names if name not in self.names]
         if missing:
             hint = "" if self.separator is None else (
@@ -135,23 +135,23 @@ def opened(
     header: str | None = None,
     decimal: str = ".",
 ) -> Iterator[Inputs]:
-    """Files that a person names, ready to be read several times; what is unpacked for that is deleted then.
+    """Open the files that a user names, for several passes; unpacked copies are deleted on exit.
 
     Parameters
     ----------
     given : sequence of str or Path
         Files, folders, or ``-`` for standard input.
     separator : str, optional
-        Of cells in CSV files; by default what the header looks like.
+        Separator in CSV files; by default guessed from the header.
     header : str, optional
-        Names of the columns with commas between them, for CSV files whose first line is a record.
+        Comma-separated names of the columns, for CSV files without a header line.
     decimal : str
-        Between the whole part of a number and its fraction, in CSV files.
+        Decimal separator in CSV files.
 
     Raises
     ------
     DataError, FileNotFoundError
-        For what cannot be read, here and while it is open: one sentence with the name that was given.
+        For data that cannot be read, also within the context: one sentence with the name given by the user.
     """
     with TemporaryDirectory(prefix="dperm-") as temporary:
         files = [file for each in given for file in _files_of(str(each))]
@@ -163,7 +163,7 @@ def opened(
             yield replace(inputs, decimal=_decimal(decimal, inputs.separator))
         except DataError as error:
             message = re.sub(rf"{re.escape(temporary)}/\w+/", "", str(error))
-            if header is not None:  # which is a line more than the file has
+            if header is not None:  # the copy has one line more than the file
                 message = re.sub(r", line (\d+) \(row", lambda m: f", line {int(m[1]) - 1} (row", message)
             for path, name in shown.items():
                 message = message.replace(path, name)
@@ -171,7 +171,7 @@ def opened(
 
 
 def _common_type(types: set[Any]) -> Any:
-    """The type that has room for the cells of all blocks."""
+    """The type that can hold the cells of all blocks."""
     arrow = pyarrow()
     seen = types - {arrow.null()}
     if len(seen) < 2:
@@ -192,7 +192,7 @@ def _files_of(given: str) -> list[Path]:
 
 
 def _plain(file: Path, folder: Path) -> Path:
-    """The file itself, or a copy of what it holds where it is compressed or cannot be read twice."""
+    """The file itself, or an unpacked copy if it is compressed or cannot be read twice."""
     path = file.absolute()
     if str(file) == "-" or path.is_fifo():
         path = _new_file(folder, "standard input")
@@ -288,14 +288,14 @@ def _csv_names(path: Path, separator: str) -> tuple[str, ...]:
 
 
 def looks_separated_by(header: str) -> str:
-    """What separates the cells of a header: the character that makes the most of them."""
+    """The likely separator of a header: the character that gives the most cells."""
     return max(_SEPARATORS, key=lambda each: len(_split(header, each)))
 
 
 def _split(line: str, separator: str) -> list[str]:
     try:
         return next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
-    except csv.Error:  # a cell of a hundred thousand letters
+    except csv.Error:  # a cell beyond the field size limit
         return [line]
 
 
@@ -304,7 +304,7 @@ def _header_of(path: Path) -> str:
     with open(path, "rb") as file:
         line = file.readline(_HEADER_BYTES)
     if b"\x00" in line:
-        raise DataError(f"{path} begins with characters that no text in UTF-8 has: save it as CSV in UTF-8")
+        raise DataError(f"{path} begins with NUL characters, unlike text in UTF-8: save it as CSV in UTF-8")
     try:
         lines = line.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -313,7 +313,7 @@ def _header_of(path: Path) -> str:
 
 
 def _clean_header(path: Path, separator: str) -> list[str] | None:
-    """The names of the columns if there are spaces around them, which do not count."""
+    """The stripped names of the columns, if there are spaces around any of them."""
     header = _header_of(path)
     if all(cell == cell.strip() for cell in header.split(separator)):
         return None
@@ -321,7 +321,7 @@ def _clean_header(path: Path, separator: str) -> list[str] | None:
 
 
 def _with_header(path: Path, folder: Path, names: list[str], separator: str, *, replaced: bool) -> Path:
-    """A copy of a CSV file with this header in place of its own, or before its first line."""
+    """A copy of a CSV file with this header, which replaces its own or is put before its first line."""
     line = io.StringIO()
     csv.writer(line, delimiter=separator, lineterminator="\n").writerow(names)
     copy = _new_file(folder, path.name)

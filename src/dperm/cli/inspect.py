@@ -1,4 +1,4 @@
-"""``dperm inspect``: what is in a model file."""
+"""``dperm inspect``: show the contents of a model file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def inspect(
     screen: Screen,
     model: ModelFile,
     top: Annotated[
-        int, typer.Option(min=0, help="How many coefficients to show, the largest first; 0 for all.")
+        int, typer.Option(min=0, help="Number of coefficients to show, the largest first; 0 for all.")
     ] = 20,
 ) -> None:
     """Show what a model predicts, its guarantee, its coefficients and its schema."""
@@ -44,7 +44,7 @@ def inspect(
 
 
 def _coefficients(fitted: Any) -> list[dict[str, Any]]:
-    """Each weight by column and category; of more than two classes one number for each."""
+    """Each weight by column and category; with more than two classes, one value for each class."""
     columns = fitted.coefficient_values()
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -58,9 +58,9 @@ def _parts(facts: Mapping[str, Any], shown: Rows) -> list[Any]:
     text = facts["model"] + ("" if facts["label"] is None else f", predicts {facts['label']!r}")
     text += "" if classes is None else f": {', '.join(map(str, classes))}"
     if classes is not None and len(classes) == 2:
-        text += f"\nA positive coefficient speaks for {classes[1]}."
+        text += f"\nA positive coefficient is evidence for {classes[1]}."
     if facts["schema_sha256"] is not None:
-        text += "\nNumbers count from 0 at their lower bound to 1 at their upper one."
+        text += "\nNumbers are scaled from 0 at their lower bound to 1 at their upper bound."
         text += f"\nSchema: SHA-256 {facts['schema_sha256']}"
     hidden = len(coefficients) - len(shown)
     rest = f"{hidden} smaller ones are not shown (--top 0 shows all).\n" if hidden else ""

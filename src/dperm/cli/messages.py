@@ -1,4 +1,4 @@
-"""What a command says when it cannot do what it was asked to."""
+"""Error messages and exit codes of the commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from dperm.accounting import PrivacyLedger
 from dperm.errors import BudgetExceededError, ExactScoreWarning, LedgerError
 
-_LONGEST = 1000  # letters of a message, which may quote a cell
+_LONGEST = 1000  # characters of a message, which may quote a cell
 WRONG_INPUT, REFUSED, INTERRUPTED = 1, 3, 130
 
 _WRONG = (
@@ -30,15 +30,15 @@ _WRONG = (
 
 @contextlib.contextmanager
 def errors_for_people() -> Iterator[None]:
-    """Print what went wrong in one line, and exit with a code that tells what it was; warnings, too."""
+    """Print errors as one line and exit with the corresponding code; print warnings as one line, too."""
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        warnings.simplefilter("ignore", ExactScoreWarning)  # commands say that with the score
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")  # columns are named
+        warnings.simplefilter("ignore", ExactScoreWarning)  # commands say so beside the score
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")  # selected by name
         warnings.showwarning = _print_warning
         try:
             yield
-        except BrokenPipeError:  # whoever reads the output has enough
+        except BrokenPipeError:  # the reader of the output has closed it
             raise
         except BudgetExceededError as error:
             raise _exit(REFUSED, str(error)) from None
@@ -66,7 +66,7 @@ def _sentence(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def interrupted_after_charge(ledger: PrivacyLedger | None, result: str = "model") -> Iterator[None]:
-    """Say what was charged for nothing if Ctrl-C comes, and exit with 130."""
+    """On Ctrl-C, say what was charged although there is no result, and exit with 130."""
     before = 0 if ledger is None else len(ledger.history())
     try:
         yield

@@ -1,4 +1,4 @@
-"""Models as files, and what a command knows of their columns."""
+"""Model files, and the columns that a model reads and predicts."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def target_of(
 
 
 def check_terms(screen: Screen, epsilon: float, delta: float, n: int) -> None:
-    """Warn of a guarantee that says little."""
+    """Warn about a weak guarantee."""
     if delta * n >= 1.0:
         screen.warn(
-            f"delta = {delta:g} is no less than one over the number of records ({n:,}): publishing a "
-            "record would satisfy that. Choose it well below"
+            f"delta = {delta:g} is no less than one over the number of records ({n:,}): publishing a random "
+            "record would satisfy it. Choose it well below"
         )
     if epsilon > _LARGE_EPSILON:
         screen.warn(
@@ -78,13 +78,13 @@ def write(fitted: Any, target: Target, path: Path) -> None:
 
 
 def read(path: Path) -> tuple[Any, Target | None]:
-    """The model in a file, and the column that it predicts if the file says it."""
+    """The model in a file, and the column that it predicts if the file names it."""
     model, entries = read_model(path)
     return model, None if entries is None else target_from(entries)
 
 
 def target_named(fitted: Any, target: Target | None, label: str | None) -> Target:
-    """The column to predict: of the model, or the one that is named."""
+    """The column to predict: the named one, or else that of the model."""
     if target is not None:
         return target if label is None else replace(target, column=label)
     if label is None:
@@ -95,7 +95,7 @@ def target_named(fitted: Any, target: Target | None, label: str | None) -> Targe
 
 
 def in_classes(fitted: Any, labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels as the model has them, which may be numbers; numbers of a regressor as they are."""
+    """Labels converted to the type of the model's labels; numbers of a regressor unchanged."""
     if not hasattr(fitted, "classes_") or labels.dtype.kind == fitted.classes_.dtype.kind:
         return labels
     classes = {as_text(each): each for each in fitted.classes_.tolist()}
@@ -103,7 +103,7 @@ def in_classes(fitted: Any, labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def feature_types(fitted: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Arrow types of the columns that a model reads of files with these columns."""
+    """Arrow types of the columns that a model reads from files with these columns."""
     if fitted.schema is not None:
         return schema_types(fitted.schema)
     own = getattr(fitted, "feature_names_in_", None)

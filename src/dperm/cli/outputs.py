@@ -1,4 +1,4 @@
-"""Files that a command writes: whether that is possible is found out before anything is paid for."""
+"""Output files of a command: checked before anything is charged."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dperm.data.files.whole_files import beside
 
 
 def check_writable(path: Path, *, force: bool, size: int) -> None:
-    """Raise unless a file of about so many bytes can be written at `path`.
+    """Raise unless a file of about that many bytes can be written at `path`.
 
     Raises
     ------
     ValueError
-        If there is a file already and `force` is false, or no space on the disk.
+        If the file exists and `force` is false, or if the disk is full.
     OSError
-        If the folder is not there or cannot be written.
+        If the folder does not exist or is not writable.
     """
     if path.is_dir():
         raise ValueError(f"{path} is a folder, not the name of a file")

@@ -1,4 +1,4 @@
-"""``dperm predict``: the columns of a file and what a model says of each record."""
+"""``dperm predict``: add the predictions of a model to the records of a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dperm.cli.fit import Data, Decimal, Force, Header, Separator
+from dperm.cli.budget import Force
+from dperm.cli.fit import Data, Decimal, Header, Separator
 from dperm.cli.inputs import Inputs, opened
 from dperm.cli.outputs import check_writable
 from dperm.cli.screen import Screen, command
@@ -38,23 +39,21 @@ def predict(
     data: Data,
     out: Annotated[
         str,
-        typer.Option(
-            "--out", "-o", help="CSV (also .gz, .bz2, .zst, .lz4) or Parquet file; - for the screen."
-        ),
+        typer.Option("--out", "-o", help="CSV (or .gz, .bz2, .zst, .lz4) or Parquet file; - for the screen."),
     ] = "-",
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="Add the probability of each label.")
     ] = False,
     keep: Annotated[
-        list[str] | None, typer.Option(help="Column to copy from the data; all if none is named.")
+        list[str] | None, typer.Option(help="Column to copy from the data; by default all.")
     ] = None,
-    name: Annotated[str, typer.Option(help="Of the column with the predictions.")] = "prediction",
+    name: Annotated[str, typer.Option(help="Name of the column of predictions.")] = "prediction",
     force: Force = False,
     separator: Separator = None,
     header: Header = None,
     decimal: Decimal = ".",
 ) -> None:
-    """Predict every record of a table. Predictions are about these records, and as private as they are."""
+    """Predict every record of a table. Predictions reveal these records: treat them as just as private."""
     from dperm.cli.models import read
 
     fitted, target = read(model)
@@ -88,7 +87,7 @@ def predict(
 def _blocks(
     fitted: Any, target: Target | None, inputs: Inputs, copied: tuple[str, ...]
 ) -> Iterator[tuple[Any, Any]]:
-    """Blocks of records: the columns that the model reads, and those that are copied as they are."""
+    """Blocks of records: the columns that the model reads, and those that are copied unchanged."""
     from dperm.cli.models import feature_types
 
     others = [name for name in inputs.names if target is None or name != target.column]
@@ -97,7 +96,7 @@ def _blocks(
 
 
 def _scored(fitted: Any, rows: Any, cells: Any, name: str, probabilities: bool) -> Any:
-    """The copied columns of a block with the predictions."""
+    """The copied columns of a block, with the predictions added."""
     arrow = pyarrow()
     table = arrow.Table.from_batches([rows])
     X = table if fitted.schema is not None else np.column_stack([each.to_numpy() for each in table.columns])
@@ -113,12 +112,12 @@ def _scored(fitted: Any, rows: Any, cells: Any, name: str, probabilities: bool) 
 
 @contextmanager
 def _writer(out: str, separator: str) -> Iterator[Any]:
-    """A function that appends a table to a file; the file appears when it is complete."""
+    """A function that appends a table to a file, which appears only once it is complete."""
     writers, is_parquet = list[Any](), out.endswith((".parquet", ".pq"))
     with ExitStack() as stack:
         file = sys.stdout.buffer if out == "-" else stack.enter_context(written_whole(Path(out)))
         codec = None if is_parquet else _CODECS.get(Path(out).suffix)
-        if codec is not None:  # which closes what it writes to
+        if codec is not None:  # the codec closes its output, so it gets a duplicate
             own = os.fdopen(os.dup(file.fileno()), "wb")
             file = stack.enter_context(pyarrow().CompressedOutputStream(own, codec))
 
@@ -131,7 +130,7 @@ def _writer(out: str, separator: str) -> Iterator[Any]:
 
 
 class _CsvWriter:
-    """Tables one below the other as CSV, texts in quotes in blocks where one needs them."""
+    """Writer of tables as CSV; strings are quoted in blocks where one of them needs it."""
 
     def __init__(self, file: Any, schema: Any, separator: str) -> None:
         self._file, self._separator = file, separator

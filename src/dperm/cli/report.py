@@ -1,4 +1,4 @@
-"""``dperm report``: what a model guarantees and how good it is, as one file for people."""
+"""``dperm report``: report the guarantee and the quality of a model in one file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dperm.accounting import open_ledger
-from dperm.cli.budget import File
+from dperm.cli.budget import File, Force
 from dperm.cli.outputs import check_writable
 from dperm.cli.predict import ModelFile
 from dperm.cli.screen import Screen, command
@@ -20,19 +20,17 @@ def report(
     screen: Screen,
     model: ModelFile,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A file .html, .md or .json; else to the screen.")
+        Path | None, typer.Option("--out", "-o", help=".html, .md or .json file; by default the screen.")
     ] = None,
-    markdown: Annotated[bool, typer.Option("--md", help="To the screen as Markdown, the default.")] = False,
-    evaluation: Annotated[
-        Path | None, typer.Option(help="An evaluation of the model that was saved.")
-    ] = None,
+    markdown: Annotated[bool, typer.Option("--md", help="As Markdown, the default on the screen.")] = False,
+    evaluation: Annotated[Path | None, typer.Option(help="A saved evaluation of the model.")] = None,
     ledger: Annotated[
         str | None, typer.Option(help="Name of the budget that the model was charged to.")
     ] = None,
     file: File = Path("dperm-budget.db"),
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Force = False,
 ) -> None:
-    """Write up what a model guarantees, what it was made of, and how good it is."""
+    """Report the guarantee of a model, how it was made, and how good it is."""
     import dperm
     from dperm.metrics import Evaluation
 

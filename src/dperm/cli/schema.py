@@ -1,4 +1,4 @@
-"""``dperm schema``: descriptions of tables."""
+"""``dperm schema``: describe the columns of tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from dperm.accounting import open_ledger
 from dperm.cli.budget import File
-from dperm.cli.fit import Data, Decimal, Header, LedgerName, Separator
+from dperm.cli.fit import Data, Decimal, Header, LedgerName, Neighbors, Separator
 from dperm.cli.inputs import opened
 from dperm.cli.messages import interrupted_after_charge
 from dperm.cli.outputs import check_writable
@@ -34,7 +34,7 @@ def template(
     data: Data,
     label: Annotated[
         str | None,
-        typer.Option(help="Column of labels: drafted as categories, also where they are numbers."),
+        typer.Option(help="Column of labels: drafted as categories even if they are numbers."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="TOML file to write.")] = None,
     separator: Separator = None,
@@ -43,12 +43,12 @@ def template(
 ) -> None:
     """Draft a schema from a file, to be corrected by hand. NOT private."""
     if out is not None and out.exists():
-        raise ValueError(f"{out} exists already; it may hold corrections, so it is not written over")
+        raise ValueError(f"{out} exists already and may contain corrections: it is not written over")
     with opened(data, separator, header, decimal) as inputs:
         numbers = [name for name in inputs.names if _is_number(name)]
         if numbers and inputs.separator is not None:
             screen.warn(
-                f"a column is called {numbers[0]!r}: has the file a header? If not, --header names them"
+                f"a column is called {numbers[0]!r}: does the file have a header? If not, use --header"
             )
         inputs.check_has([] if label is None else [label])
         tables = (pyarrow().Table.from_batches([batch]) for batch in inputs.batches(inputs.types_by_cells()))
@@ -62,7 +62,7 @@ def template(
 
 
 def _with_texts(table: Any, column: str) -> Any:
-    """The table with the cells of a column as `dperm fit` compares labels."""
+    """The table with a column converted to strings, as `dperm fit` compares labels."""
     cells = [None if each is None else as_text(each) for each in table[column].to_pylist()]
     place = table.column_names.index(column)
     return table.set_column(place, column, [pyarrow().array(cells, "string")])
@@ -86,14 +86,12 @@ def learn(
     ] = None,
     delta: Annotated[float | None, typer.Option(help="By default a share of the ledger's slack.")] = None,
     label: Annotated[
-        str | None, typer.Option(help="Column to predict, whose values are learned, too.")
+        str | None, typer.Option(help="Column to predict, whose values are learned as well.")
     ] = None,
     numeric: Annotated[list[str] | None, typer.Option(help=_PATTERN.format("of numbers"))] = None,
     categorical: Annotated[list[str] | None, typer.Option(help=_PATTERN.format("of categories"))] = None,
     ignore: Annotated[list[str] | None, typer.Option(help=_PATTERN.format("that is not used"))] = None,
-    neighbors: Annotated[
-        str | None, typer.Option(help="add_or_remove or replace_one; by default the ledger's.")
-    ] = None,
+    neighbors: Neighbors = None,
     ledger: LedgerName = None,
     file: File = Path("dperm-budget.db"),
     separator: Separator = None,

@@ -1,4 +1,4 @@
-"""What all commands share: their common options, what they print where, and their exit codes."""
+"""Common options of all commands, their output, and their exit codes."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ EXIT_CODES = (
 
 @dataclass(frozen=True)
 class Screen:
-    """Where a command prints: results to standard output, all else to standard error.
+    """Output of a command: results go to standard output, everything else to standard error.
 
     Attributes
     ----------
     quiet : bool
-        Nothing but results, warnings and errors.
+        Print only results, warnings and errors.
     as_json : bool
-        Results as JSON.
+        Print results as JSON.
     """
 
     quiet: bool = False
     as_json: bool = False
 
     def show(self, facts: Any, *parts: Any) -> None:
-        """Print a result: its facts as JSON, or texts and what rich renders."""
+        """Print a result: `facts` as JSON, or else `parts`, which are strings or renderables of rich."""
         if self.as_json:
             typer.echo(json.dumps(facts, indent=1))
             return
@@ -53,17 +53,17 @@ class Screen:
                 Console().print(part)
 
     def note(self, text: str) -> None:
-        """Say what was done."""
+        """Print a message unless `quiet`."""
         if not self.quiet:
             typer.echo(text, err=True)
 
     def warn(self, text: str) -> None:
-        """Say what a person should think about."""
+        """Print a warning."""
         typer.echo(f"dperm: warning: {text}", err=True)
 
     @contextmanager
     def reading(self, title: str, n_bytes: int) -> Iterator[Callable[[float], None]]:
-        """Show how much of a file has been read: call what this yields with the share, from 0 to 1."""
+        """A progress bar for reading a file; yields a function to call with the fraction read."""
         columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
         hidden = self.quiet or not sys.stderr.isatty()
         with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as bar:
@@ -72,7 +72,7 @@ class Screen:
 
 
 def _take_defaults(context: typer.Context, path: Path | None) -> Path | None:
-    """Take what a file says as the defaults of the command's options."""
+    """Take the entries of a configuration file as defaults of the command's options."""
     if path is not None:
         with errors_for_people():
             context.default_map = _defaults(context, tomllib.loads(path.read_text(encoding="utf-8")))
@@ -117,13 +117,13 @@ _COMMON = {
     "as_json": Annotated[bool, typer.Option("--json", help="Print the result as JSON.")],
     "quiet": Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")],
     "verbose": Annotated[
-        bool, typer.Option("--verbose", "-v", help="Print what is done and charged, and when.")
+        bool, typer.Option("--verbose", "-v", help="Print each action and charge with the time.")
     ],
 }
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Make a command of a function ``(screen, options...)``: add the common options, and handle errors."""
+    """Turn a function ``(screen, options...)`` into a command with the common options and error handling."""
     signature = inspect.signature(function, eval_str=True)
     _, *own = (each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in signature.parameters.values())
     common = [
@@ -145,7 +145,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _logged(verbose: bool) -> Iterator[None]:
-    """Print what the library logs."""
+    """Print the log of the library if `verbose`."""
     if not verbose:
         yield
         return

@@ -31,9 +31,9 @@ class Labels:
     ----------
     column : str
     known : tuple of str
-        All that may occur.
+        All labels that may occur.
     positive : str or None
-        The one that is told from all others.
+        The one to distinguish from all others.
     """
 
     column: str
@@ -44,7 +44,7 @@ class Labels:
 
     @property
     def classes(self) -> list[str]:
-        """Those of the model, the positive one last if there is one."""
+        """The labels of the model, the positive one last if there is one."""
         if self.positive is None:
             return list(self.known)
         others = [each for each in self.known if each != self.positive]
@@ -52,16 +52,16 @@ class Labels:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What an estimator is to know of it."""
+        """Arguments for an estimator."""
         return {"classes": self.classes}
 
     @property
     def entries(self) -> dict[str, Any]:
-        """What a model file says of it."""
+        """Description for a model file."""
         return {"column": self.column, "labels": list(self.known), "positive": self.positive}
 
     def read(self, cells: Array, first_row: int) -> Array:
-        """Labels of the model; DataError for one that is not known."""
+        """The labels as the model's; raises DataError for an unknown one."""
         values = cells.tolist()
         text_of = {each: as_text(each) for each in set(values)}
         texts = [text_of[each] for each in values]
@@ -86,7 +86,7 @@ class Numbers:
     ----------
     column : str
     bound : float or None
-        Public, on the size of a number.
+        Public bound on the absolute value.
     """
 
     column: str
@@ -96,16 +96,16 @@ class Numbers:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What an estimator is to know of it."""
+        """Arguments for an estimator."""
         return {"target_bound": self.bound}
 
     @property
     def entries(self) -> dict[str, Any]:
-        """What a model file says of it."""
+        """Description for a model file."""
         return {"column": self.column, "bound": self.bound}
 
     def read(self, cells: Array, first_row: int) -> Array:
-        """Numbers; DataError for what is none."""
+        """The numbers; raises DataError for anything else."""
         try:
             return cells.astype(np.float64)
         except (TypeError, ValueError):
@@ -116,14 +116,14 @@ Target = Labels | Numbers
 
 
 def target_from(entries: Mapping[str, Any]) -> Target:
-    """The column that a model file says is predicted."""
+    """The predicted column, as described in a model file."""
     if "labels" in entries:
         return Labels(entries["column"], tuple(entries["labels"]), entries.get("positive"))
     return Numbers(entries["column"], entries.get("bound"))
 
 
 def schema_in(path: Path) -> Schema:
-    """The schema in a file; the errors name the file."""
+    """The schema in a file; errors name the file."""
     try:
         return Schema.from_text(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
@@ -133,7 +133,7 @@ def schema_in(path: Path) -> Schema:
 
 
 def as_text(cell: Any) -> str:
-    """A label as one writes it in a shell."""
+    """A label as written in a shell."""
     if isinstance(cell, bool):
         return str(cell).lower()
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
@@ -147,7 +147,7 @@ def features_of(schema: Schema, column: str) -> Schema:
 
 
 def with_columns(schema: Schema, columns: Sequence[SchemaColumn], ignored: Sequence[str]) -> Schema:
-    """The same schema with other columns: learned or a draft as before."""
+    """The schema with other columns, still marked as learned or as a draft."""
     other = Schema(columns, schema.name, ignored)
     for origin in ("_learned", "_is_draft"):
         object.__setattr__(other, origin, getattr(schema, origin))
@@ -157,7 +157,7 @@ def with_columns(schema: Schema, columns: Sequence[SchemaColumn], ignored: Seque
 def labels_of(
     schema: Schema, column: str, positive: str | None = None, classes: Sequence[str] | None = None
 ) -> Labels:
-    """The labels by the options, or by the schema."""
+    """The labels from the options, or else from the schema."""
     described = next((each for each in schema.columns if each.name == column), None)
     if not classes and isinstance(described, Categorical):
         classes = [str(each) for each in described.categories]
@@ -166,7 +166,7 @@ def labels_of(
     if not classes or len(set(classes)) < 2:
         close = get_close_matches(column, schema.column_names, 1) if described is None else []
         raise ValueError(
-            f"name the labels, all that may occur: --class LABEL for each of them, or column {column!r} as "
+            f"name the labels, all that may occur: --class LABEL for each, or describe column {column!r} as "
             f"categorical in the schema{f', which has {close[0]!r}' if close else ''}"
         )
     if positive is not None and positive not in classes:
@@ -175,7 +175,7 @@ def labels_of(
 
 
 def numbers_of(schema: Schema, column: str, bound: float | None = None) -> Numbers:
-    """The numbers by the option, or by the bounds in the schema."""
+    """The numbers with the bound from the option, or else from the schema."""
     described = next((each for each in schema.columns if each.name == column), None)
     bounds = (described.low, described.high) if isinstance(described, Numeric) else schema.target_bounds
     if bound is None and bounds is not None:
@@ -189,7 +189,7 @@ def schema_types(schema: Schema) -> dict[str, Any]:
 
 
 def check_described(inputs: Inputs, schema: Schema, target: Target) -> None:
-    """Raise DataError for columns that are missing, or that nothing says about."""
+    """Raise DataError for columns that are missing or not described."""
     inputs.check_has([*schema.column_names, target.column])
     known = {*schema.column_names, *schema.ignored, target.column}
     unknown = [name for name in inputs.names if name not in known]
@@ -202,7 +202,7 @@ def check_described(inputs: Inputs, schema: Schema, target: Target) -> None:
 def load_described(
     inputs: Inputs, target: Target, screen: Screen, schema: Schema
 ) -> tuple[TabularMatrix, NDArray[Any]]:
-    """All records of files in which no column is forgotten."""
+    """All records of files whose columns are all described."""
     check_described(inputs, schema, target)
     return load(inputs, target, screen, schema_types(schema), schema)
 
@@ -212,7 +212,7 @@ def load(
 ) -> tuple[Any, NDArray[Any]]:
     """All records, encoded by the schema as they are read, and the column to predict.
 
-    Without a schema they are a matrix of the columns in `types`.
+    Without a schema, the records are a matrix of the columns in `types`.
     """
     label_type = getattr(pyarrow(), target.arrow_type)()
     tables = inputs.tables(dict(types) | {target.column: label_type})

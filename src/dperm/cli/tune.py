@@ -1,4 +1,4 @@
-"""``dperm tune``: the best of several settings, and the model, within one budget."""
+"""``dperm tune``: choose the best of several settings and fit a model, within one budget."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from dperm.accounting import open_ledger
 from dperm.cli import fit as options
-from dperm.cli.budget import File
+from dperm.cli.budget import File, Force
 from dperm.cli.inputs import opened
 from dperm.cli.messages import interrupted_after_charge
 from dperm.cli.outputs import check_writable
@@ -29,7 +29,7 @@ def tune(
         typer.Option(help="key=value,value,...: candidates of a setting such as l2; may be repeated."),
     ],
     refit: Annotated[
-        bool, typer.Option("--refit", help="Fit the winner again to all records, with half of the budget.")
+        bool, typer.Option("--refit", help="Refit the winner to all records, with half of the budget.")
     ] = False,
     estimator: options.Estimator = "logistic",
     positive: options.Positive = None,
@@ -42,14 +42,14 @@ def tune(
     settings: options.Settings = None,
     neighbors: options.Neighbors = None,
     model: options.Model = None,
-    force: options.Force = False,
+    force: Force = False,
     separator: options.Separator = None,
     header: options.Header = None,
     decimal: options.Decimal = ".",
     ledger: options.LedgerName = None,
     file: File = Path("dperm-budget.db"),
 ) -> None:
-    """Choose the best of several settings and fit with them: one charge for all of it."""
+    """Choose the best of several settings and fit a model with them, in one charge."""
     from dperm.cli.estimators import grid_of, make
     from dperm.cli.models import check_terms, target_of, write
     from dperm.cli.targets import load_described

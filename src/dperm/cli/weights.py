@@ -1,4 +1,4 @@
-"""Weights of records and classes: what the options of ``dperm fit`` say of them."""
+"""Sample weights and class weights from the options of ``dperm fit``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dperm.data.schema.schema import Schema
 
 
 def weight_arguments(target: Target, of_classes: Sequence[str] | None, bound: float | None) -> dict[str, Any]:
-    """What an estimator is to know of weights.
+    """Arguments of an estimator for weights.
 
     Raises
     ------
     ValueError
-        For weights of what is no class.
+        For weights of unknown classes, or of a regressor.
     """
     arguments: dict[str, Any] = {} if bound is None else {"weight_bound": bound}
     if not of_classes:
@@ -36,7 +36,7 @@ def weight_arguments(target: Target, of_classes: Sequence[str] | None, bound: fl
 
 
 def _weight_of_class(text: str, classes: Sequence[str]) -> tuple[str, float]:
-    label, equals, number = text.rpartition("=")  # the last one: a label may hold others
+    label, equals, number = text.rpartition("=")  # the label may contain "=" itself
     try:
         weight = float(number if equals else "")
     except ValueError:
@@ -47,18 +47,18 @@ def _weight_of_class(text: str, classes: Sequence[str]) -> tuple[str, float]:
 
 
 def without_weights(schema: Schema, column: str | None, bound: float | None, target: Target) -> Schema:
-    """The schema of the features, in which a column of weights is none.
+    """The schema without the column of weights, which is not a feature.
 
     Raises
     ------
     ValueError
-        Without a bound, or for the column to predict.
+        Without a bound, or if it is the column to predict.
     """
     if column is None and bound is None:
         return schema
     if column is None or bound is None:
         raise ValueError(
-            "--weight-column and --weight-bound go together: larger weights count as the bound, which is "
+            "--weight-column and --weight-bound go together: weights are clipped at the bound, which is "
             "public and must not be read from the data"
         )
     if column == target.column:
@@ -68,6 +68,6 @@ def without_weights(schema: Schema, column: str | None, bound: float | None, tar
 
 
 def load_weights(inputs: Inputs, column: str) -> NDArray[Any]:
-    """The weights of all records; NaN where there is none."""
+    """The weights of all records; NaN where one is missing."""
     cells = inputs.table({column: pyarrow().float64()}).column(column)
     return Numbers(column).read(np.asarray(cells.to_numpy()), 0)

@@ -1,4 +1,4 @@
-"""Design matrices: what the kernels can read."""
+"""Representations of design matrices that the kernels can read."""
 
 from dperm.data.aggregation import aggregate
 from dperm.data.files.record_files import RecordFiles, scan_csv, scan_parquet

@@ -1,4 +1,4 @@
-"""Identical records merged into one row with a count."""
+"""Merging identical records into one row with a multiplicity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dperm._kernels.threads import check_n_threads, threads_for
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.dense import as_matrix
 from dperm.data.mapped import in_memory, mapped_array
-from dperm.data.rows import is_source
+from dperm.data.rows import is_streamed
 from dperm.data.sparse import as_csr, is_sparse
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
@@ -23,39 +23,39 @@ if TYPE_CHECKING:
 Integers = NDArray[np.int64]
 Matrix = TypeVar("Matrix", bound="NDArray[Any] | TabularMatrix | scipy.sparse.csr_array")
 
-# Bytes of each record: an array, record i being its item i, or its items from starts[i] to starts[i + 1].
+# The bytes of record i: items i, or items starts[i] to starts[i + 1], of each of these arrays.
 Parts = list[tuple[NDArray[Any], Integers | None]]
 
 
 def aggregate(
     X: Matrix, y: ArrayLike, *, n_threads: int | None = None
 ) -> tuple[Matrix, NDArray[Any], Integers]:
-    """Merge identical records: each distinct pair of a row and its target once, with its number.
+    """Merge identical records: keep each distinct pair of row and target once, with its multiplicity.
 
-    ``Objective(loss, X, y, counts=counts)`` on the result is ``Objective(loss, X, y)`` on the records: the
-    same private sums, bit for bit, under the same guarantee, in the time of the distinct ones. An objective
-    does it by itself for many passes over records of which a good part are repeated; done before, it serves
-    any number of objectives, and saves memory.
+    ``Objective(loss, X, y, counts=counts)`` on the result computes the same private sums, bit for bit and
+    under the same guarantee, as ``Objective(loss, X, y)`` on the records, but only takes as long as the
+    distinct rows do. An objective also merges by itself when it makes many passes over data with many
+    repeated records; merging beforehand saves memory and serves any number of objectives.
 
     Parameters
     ----------
     X : (n_samples, n_columns) array_like, TabularMatrix, or CSR matrix or array of scipy.sparse
-        A dense matrix that is not float32 or float64 in C order is copied first. Rows of a sparse
-        matrix are compared in canonical form: indices sorted, duplicates added up.
+        A dense matrix that is not float32 or float64 in C order is copied first. Rows of a sparse matrix
+        are compared in canonical form: indices sorted, duplicate entries summed.
     y : (n_samples,) array_like
-        Targets, of any type of a fixed size.
+        Targets, of any dtype with a fixed item size.
     n_threads : int, optional
-        The result does not depend on it. None or -1: all that the process may use.
+        None or -1: all threads that the process may use. The result does not depend on it.
 
     Returns
     -------
-    X : of the type of `X`
-        The distinct records' rows, in the order in which they first occur; those of a table with the same
-        categories and the same numbers other than 0 side by side, as passes are then fastest.
+    X : same type as `X`
+        The distinct rows in order of first occurrence; rows of a table are reordered so that those with the
+        same categories and zeros in the same columns are neighbours, which makes passes fastest.
     y : ndarray
         Their targets.
     counts : ndarray of int64
-        How many records are equal to each; at least 1. Private, like the rows.
+        The multiplicity of each row, at least 1. Private, like the rows.
 
     Raises
     ------
@@ -64,10 +64,10 @@ def aggregate(
 
     Notes
     -----
-    Records are equal if their bytes are. 0.0 and -0.0, an entry that a sparse matrix stores as 0 and one that
-    it does not store, and NaNs of different bytes therefore stay apart, which costs rows but changes
-    no sum. Time is about that of reading the records once, memory (beside the result) proportional to
-    the number of distinct ones. Nothing is released: what is returned is the private data in another form.
+    Records are equal if their bytes are. So 0.0 and -0.0, explicit and implicit zeros of a sparse matrix, and
+    NaNs with different payloads stay apart, which costs rows but changes no sum. It takes about as long as
+    reading the records once, and memory (besides the result) proportional to the number of distinct records.
+    Nothing is released: the result is the private data in another form.
 
     Examples
     --------
@@ -95,10 +95,10 @@ def _check_in_memory(X: Any, y: Any) -> None:
     for name, part in (("X", X), ("y", y)):
         if is_dask_collection(part):
             raise DataError(
-                f"{name} is a Dask collection, and records are merged in the memory of one process: pass "
+                f"{name} is a Dask collection, but records can only be merged in memory: pass "
                 f"{name}.compute() if it fits, or train on the collection as it is"
             )
-    if is_source(X) and not hasattr(X, "__getitem__"):
+    if is_streamed(X):
         raise DataError(
             f"X of type {type(X).__name__} is not in memory, where records are merged: train on it as it is, "
             "or pass an array, a TabularMatrix or a CSR matrix, with targets y"
@@ -117,22 +117,22 @@ def _merged(X: Any, y: NDArray[Any], n_threads: int | None) -> tuple[Any, NDArra
     first, counts = distinct_records(parts, n_rows, threads_for(n_threads, size))
     order = np.argsort(first, kind="stable")
     if isinstance(matrix, TabularMatrix):
-        order = order[alike_together(matrix[first[order]])]
+        order = order[grouped_by_zeros(matrix[first[order]])]
     first = first[order]
     return matrix[first], y[first], counts[order]
 
 
-def alike_together(table: TabularMatrix) -> Integers:
-    """An order of the rows in which those whose dense rows are 0 in the same columns are neighbours."""
-    live = np.packbits(table.numeric != 0, axis=1)
-    octets = np.concatenate([live, table.codes.view(np.uint8)], axis=1)
+def grouped_by_zeros(table: TabularMatrix) -> Integers:
+    """A permutation after which rows whose dense form is 0 in the same columns are neighbours."""
+    nonzero = np.packbits(table.numeric != 0, axis=1)
+    octets = np.concatenate([nonzero, table.codes.view(np.uint8)], axis=1)
     words = np.zeros((len(table), -(-octets.shape[1] // 8)), dtype=np.uint64)
     words.view(np.uint8)[:, : octets.shape[1]] = octets
     return np.lexsort(words.T)
 
 
 def _matrix_parts(X: Any) -> tuple[Any, Parts]:
-    """The matrix that is read, and the bytes of its rows."""
+    """The matrix as it is read, and the arrays that hold its rows."""
     parts: Parts
     if isinstance(X, TabularMatrix):
         matrix: Any = X

@@ -1,4 +1,4 @@
-"""Work that a second thread does in advance."""
+"""Prefetching with a second thread."""
 
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,10 +8,10 @@ Item = TypeVar("Item")
 
 
 def one_ahead(items: Iterator[Item], *, threaded: bool) -> Generator[Item, None, None]:
-    """The items in order, each made by a second thread while the one before it is used.
+    """Yield the items in order; a second thread makes the next one while the current one is in use.
 
-    An error in making one is raised where it is asked for. The thread has ended when this iterator has, or
-    is closed.
+    An error in making an item is raised when that item is requested. The thread ends with this iterator, or
+    when the iterator is closed.
     """
     if not threaded:
         yield from items
@@ -21,35 +21,35 @@ def one_ahead(items: Iterator[Item], *, threaded: bool) -> Generator[Item, None,
         while (item := pending.result()) is not None:
             pending = worker.submit(next, items, None)
             yield item
-            del item  # not kept while the next one is waited for
+            del item  # or it would stay in memory while waiting for the next one
 
 
-class ThreadsBesideReader:
-    """How many threads work on an item while the next one is made: about as few as keep up.
+class AdaptiveThreads:
+    """The number of threads for one chunk while a reader makes the next: about as few as keep up with it.
 
-    More would take cores from the reader, and wait at the end of each item for those that it holds. How many
-    there are depends on the clock; what they compute must not depend on how many there are.
+    More would compete with the reader for cores. The number depends on timings, so results must not depend
+    on the number.
     """
 
     def __init__(self) -> None:
-        self._now = self._most = 1
+        self._count = self._limit = 1
         self._waited = self._worked = 0.0
 
-    def of(self, most: int) -> int:
-        """Threads for the next item, at most so many."""
-        self._most = most
-        return min(self._now, most)
+    def count(self, limit: int) -> int:
+        """Number of threads for the next chunk, at most `limit`."""
+        self._limit = limit
+        return min(self._count, limit)
 
-    def heed(self, waited: float, worked: float) -> None:
-        """Learn from the seconds that an item was waited for, and worked on.
+    def update(self, waited: float, worked: float) -> None:
+        """Adapt to the seconds spent waiting for a chunk and working on it.
 
-        Averages decide: a reader that is late once is not slow.
+        Moving averages, so that one late read does not matter.
         """
         self._waited = 0.8 * self._waited + 0.2 * waited
         self._worked = 0.8 * self._worked + 0.2 * worked
-        now = self._now
+        before = self._count
         if self._waited > self._worked:
-            self._now = max(min(now, self._most) // 2, 1)
+            self._count = max(min(before, self._limit) // 2, 1)
         elif self._waited < 0.1 * self._worked:
-            self._now = min(2 * now, self._most)
-        self._worked *= now / self._now  # what it would have been
+            self._count = min(2 * before, self._limit)
+        self._worked *= before / self._count  # what it would have been with the new number

@@ -1,4 +1,4 @@
-"""Rows that are the sum of parts, each of which is made when it is needed."""
+"""Rows in consecutive parts, of which only a few are in memory at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm._kernels.row_kernels import end_openmp_threads
-from dperm.data.ahead import ThreadsBesideReader
+from dperm.data.ahead import AdaptiveThreads
 from dperm.data.passes import DescentSteps, Integers, Pass, share_of
 from dperm.data.rows import Rows
 from dperm.errors import DataError
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Part:
-    """Consecutive records: as the kernels read them, and the matrix and targets behind them."""
+    """Consecutive records: the rows for the kernels, and the matrix and targets they were made from."""
 
     rows: Rows
     matrix: Any
@@ -33,24 +33,24 @@ class Part:
 
 
 class Parts(Protocol):
-    """Records in consecutive parts, in memory for as long as they are worked on."""
+    """Records in consecutive parts, each in memory only while it is worked on."""
 
     def read(self) -> Generator[Part, None, None]:
-        """All parts in order, none of them empty.
+        """Yield all parts in order, none of them empty.
 
-        Raises DataError, at the latest after the last part, if the records are not what they were at
-        construction: whoever has come to the end may use what was computed.
+        Raises DataError if the records have changed since construction, possibly only after the last part:
+        results may be used once the iteration has ended without an error.
         """
 
     def stacked(self, matrices: list[Any], targets: NDArray[Any]) -> Rows:
-        """Rows of some parts' matrices, one below the other."""
+        """Rows of the vertically stacked matrices of several parts."""
 
 
 class ChunkedRows(NotCopied):
-    """Records in parts: every pass adds up the parts' exact integers.
+    """Records in parts: every pass adds up the exact integers of the parts.
 
-    They are those of the same records in one piece, whatever the parts. What is kept is 8 bytes a record
-    where a pass asks for lengths or predictions; never the matrix.
+    The sums equal those of the same records in one piece, wherever the parts begin. The matrix is never kept;
+    only passes with a result per row (norms, predictions) keep 8 bytes a record.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class ChunkedRows(NotCopied):
     Raises
     ------
     DataError
-        For records that cannot be used, parts that do not fit together, or none at all; in every pass if the
+        If records are invalid, parts do not fit together, or there are no records; and, in every pass, if the
         records have changed.
     """
 
@@ -71,7 +71,7 @@ class ChunkedRows(NotCopied):
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._process = os.getpid()
-        self._threads = ThreadsBesideReader()
+        self._threads = AdaptiveThreads()
         self.n_rows = 0
         with closing(parts.read()) as each:
             for part in each:
@@ -84,20 +84,20 @@ class ChunkedRows(NotCopied):
                         f"{part.rows.dtype}; those before have {self.n_columns} of {self.dtype}"
                     )
                 self.n_rows += part.rows.n_rows
-                del part  # not kept while the next one is waited for
+                del part  # or it would stay in memory while waiting for the next one
         if self.n_rows == 0:
             raise DataError("X must have at least one record")
 
     @property
     def n_entries(self) -> int:
-        """Numbers in a part: passes use threads within one part after the other."""
+        """Numbers in a part: threads share one part at a time."""
         return self._entries_per_part
 
     def run(self, pass_: Pass, n_threads: int) -> Any:
-        """Make a pass: part by part, all of which are read once."""
+        """Make a pass, part by part; every part is read once."""
 
         def over_part(part: Part, here: slice) -> Any:
-            return part.rows.run(pass_.over_part(here), self._threads.of(n_threads))
+            return part.rows.run(pass_.over_part(here), self._threads.count(n_threads))
 
         with closing(self._each(over_part)) as results:
             return pass_.combined(results)
@@ -107,20 +107,20 @@ class ChunkedRows(NotCopied):
         return sample._among(self.n_rows, n_public)
 
     def noisy_batch_sums(self, *_: Any) -> None:
-        """None: parts come one after the other."""
+        """None: not available for records in parts."""
 
     def descend(self, steps: DescentSteps) -> None:
-        """Steps of stochastic gradient descent, in place.
+        """Make steps of stochastic gradient descent, in place.
 
-        One pass over all parts collects the records that these steps use, in memory.
+        One pass over all parts first gathers the records of these steps in memory.
         """
         rows, places = self._gathered(steps.order)
         rows.descend(replace(steps, order=places))
 
     def _gathered(self, order: Integers) -> tuple[Rows, Integers]:
-        """The records of `order` in memory, and where each of them is there."""
-        there = (order >= 0) & (order < self.n_rows)  # other places hold no record
-        wanted = np.unique(np.append(order[there], 0))  # one record at least: a matrix has rows
+        """The records of `order` in memory, and the index of each among them (-1: no such record)."""
+        exists = (order >= 0) & (order < self.n_rows)
+        wanted = np.unique(np.append(order[exists], 0))  # at least one: a matrix must have rows
 
         def taken(part: Part, here: slice) -> tuple[Any, NDArray[Any]]:
             share = share_of(wanted, here)
@@ -129,31 +129,31 @@ class ChunkedRows(NotCopied):
         with closing(self._each(taken)) as shares:
             matrices, targets = zip(*shares, strict=True)
         rows = self._parts.stacked(list(matrices), np.concatenate(targets))
-        return rows, np.where(there, np.searchsorted(wanted, order), -1)
+        return rows, np.where(exists, np.searchsorted(wanted, order), -1)
 
     def _each(self, apply: Callable[[Part, slice], Result]) -> Generator[Result, None, None]:
-        """``apply`` to every part and its place. Nobody may use the results before the last one."""
+        """Yield ``apply(part, slice of its records)``; use no result before the iteration has ended."""
         if os.getpid() != self._process:
             raise RuntimeError(
                 "records in files cannot be read in a forked process: their reader has threads. Build the "
                 "objective in the process that uses it (with joblib: backend 'loky')."
             )
-        start, asked = 0, perf_counter()
+        start, requested = 0, perf_counter()
         with closing(self._parts.read()) as parts:
             for part in parts:
-                had = perf_counter()
+                received = perf_counter()
                 here = slice(start, start + part.rows.n_rows)
                 if here.stop > self.n_rows:
                     break
                 result = apply(part, here)
-                self._threads.heed(waited=had - asked, worked=perf_counter() - had)
-                end_openmp_threads()  # they would spin, and the reader needs their cores
+                self._threads.update(waited=received - requested, worked=perf_counter() - received)
+                end_openmp_threads()  # idle ones would spin on cores that the reader needs
                 yield result
-                asked = perf_counter()
+                requested = perf_counter()
                 start = here.stop
-                del part  # not kept while the next one is waited for
+                del part  # or it would stay in memory while waiting for the next one
         if start != self.n_rows:
             raise DataError(
-                f"the data hold another number of records than before ({self.n_rows}): they have changed. "
-                "Nothing was released from this pass; train on files that nobody writes to."
+                f"the number of records is no longer {self.n_rows}: the data have changed. Nothing was "
+                "released from this pass; train on files that nobody writes to."
             )

@@ -1,4 +1,4 @@
-"""Design matrices that are kept column by column, as files and data frames have them."""
+"""Design matrices in column-major storage, as files and data frames have them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dperm.data.rows import RowSettings
 
 
 class ColumnsMatrix:
-    """A dense matrix that is kept column by column.
+    """A dense matrix stored column by column.
 
     Parameters
     ----------
     columns : sequence of (n,) ndarray
-        float32 or float64, contiguous; one type for all.
+        float32 or float64, contiguous, all of the same dtype.
     """
 
     ndim = 2
@@ -31,11 +31,11 @@ class ColumnsMatrix:
         self.shape = (self.columns[0].size, len(self.columns))
 
     def __getitem__(self, rows: Any) -> NDArray[Any]:
-        """The rows of an array of indices, as a matrix of their own; or one row."""
+        """The indexed rows as a dense array."""
         return np.stack([column[rows] for column in self.columns], axis=-1)
 
     def to_dense(self) -> NDArray[Any]:
-        """The matrix row by row."""
+        """The matrix as an array in C order."""
         return self[:]
 
     def rows(self, y: ArrayLike | None, settings: RowSettings) -> DenseMatrixRows:
@@ -43,9 +43,9 @@ class ColumnsMatrix:
         return matrix_rows(ColumnsSource(self.columns), y, settings, self.__getitem__)
 
     def rows_for_one_pass(self, y: ArrayLike, settings: RowSettings) -> DenseMatrixRows:
-        """The same for records that were checked before: norms are found during the pass.
+        """The same for records that were checked before: norms are computed during the pass.
 
-        They are those of the bytes that the pass reads, so that its clipping holds for whatever these are.
+        They are computed from the bytes that the pass itself reads, so clipping holds whatever these are.
         """
         targets = settings.targets.array(y, self.dtype)
         settings.targets.check(targets, settings.non_finite, settings.first_row)
@@ -56,7 +56,7 @@ class ColumnsMatrix:
 
 
 class _NormsOnDemand:
-    """Norms of the rows, for those who ask outside a pass."""
+    """Row norms that are computed when they are needed outside a pass."""
 
     row_norms: Callable[[int], NDArray[np.float64]]
 
@@ -67,7 +67,7 @@ class _NormsOnDemand:
 
 
 class ColumnsRows(_NormsOnDemand, DenseMatrixRows):  # type: ignore[override]
-    """Rows of columns whose norms every pass finds anew."""
+    """Rows of a `ColumnsMatrix` whose norms every pass recomputes."""
 
 
 class SoftmaxColumnsRows(_NormsOnDemand, SoftmaxMatrixRows):  # type: ignore[override]

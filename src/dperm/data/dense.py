@@ -15,23 +15,18 @@ Matrix = NDArray[np.float32] | NDArray[np.float64]
 
 
 def as_matrix(X: ArrayLike) -> Matrix:
-    """``X`` as a C-ordered float32 or float64 matrix; the very same array where it already is one.
+    """``X`` as a C-ordered float32 or float64 matrix; ``X`` itself where it already is one.
 
-    A data frame is read as float64: the types of its columns may come from their cells (one missing number
-    makes floats of integers), and the dtype, which decides on the grid of every release, must be public.
+    A data frame is read as float64: its dtypes may depend on single cells (one missing value turns integers
+    into floats), and the dtype, which determines the grid of every release, must be public.
     """
     if hasattr(X, "collect") and not hasattr(X, "__array__"):
-        raise DataError(f"X is a {type(X).__name__}, whose records are not there yet: collect() it first")
+        raise DataError(f"X is a {type(X).__name__}, which has not been evaluated: collect() it first")
     matrix = np.asarray(X)
-    if matrix.ndim != 2:
-        raise DataError(f"X must have two dimensions (records, columns), got shape {matrix.shape}")
-    if matrix.shape[0] == 0 or matrix.shape[1] == 0:
-        raise DataError(f"X must have at least one record and one column, got shape {matrix.shape}")
-    if matrix.dtype.kind not in "fiub":
-        raise DataError(f"X must hold real numbers, got dtype {matrix.dtype}")
+    check_matrix(matrix)
     public = matrix.dtype in (np.float32, np.float64) and not hasattr(X, "columns")
     dtype = matrix.dtype if public else np.float64
-    ready: Matrix = _in_kernel_layout(matrix, dtype)
+    ready: Matrix = np.require(matrix, dtype=dtype, requirements=["C", "ALIGNED"])
     if isinstance(X, np.ndarray) and ready is not X and not np.shares_memory(ready, X):
         warn_caller(
             f"X (dtype {matrix.dtype}, strides {matrix.strides}) was copied once: pass a float32 or "
@@ -41,22 +36,28 @@ def as_matrix(X: ArrayLike) -> Matrix:
     return ready
 
 
-def row_products(X: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``X @ weights`` for doubles in C order: a row's products depend on that row alone.
+def check_matrix(X: Any) -> None:
+    """Raise DataError unless `X`, an array or a sparse matrix, is a nonempty matrix of real numbers."""
+    if X.ndim != 2:
+        raise DataError(f"X must have two dimensions (records, columns), got shape {X.shape}")
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise DataError(f"X must have at least one record and one column, got shape {X.shape}")
+    if X.dtype.kind not in "fiub":
+        raise DataError(f"X must hold real numbers, got dtype {X.dtype}")
 
-    In BLAS their last bits depend on how many rows there are, and on where a row stands among them.
+
+def row_products(X: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``X @ weights`` for doubles in C order, where each row of the result depends on that row of X alone.
+
+    With BLAS the last bits depend on the number of rows and on a row's position among them.
     """
     columns = np.ascontiguousarray(np.atleast_2d(weights.T))
     products = np.stack([np.einsum("ij,j->i", X, column) for column in columns], axis=-1)
     return products.reshape(len(X), *weights.shape[1:])
 
 
-def _in_kernel_layout(array: NDArray[Any], dtype: Any) -> Any:
-    return np.require(array, dtype=dtype, requirements=["C", "ALIGNED"])
-
-
 class DenseMatrixRows(RowsInMemory, DenseRows):
-    """Rows of a matrix, or of what stands for one, under a loss of one linear prediction."""
+    """Rows of a dense or virtually dense matrix under a loss of one linear prediction."""
 
     @property
     def n_columns(self) -> int:
@@ -65,12 +66,12 @@ class DenseMatrixRows(RowsInMemory, DenseRows):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the matrix's entries in arithmetic."""
+        """Dtype of the arithmetic."""
         return self.x.dtype
 
     @property
     def n_entries(self) -> int:
-        """Numbers that are kept of the matrix."""
+        """Numbers stored for the matrix."""
         return int(self.x.size)
 
 
@@ -81,13 +82,10 @@ class SoftmaxMatrixRows(DenseMatrixRows, SoftmaxRows):
 
 
 def dense_rows(X: ArrayLike, y: ArrayLike | None, settings: RowSettings) -> DenseMatrixRows:
-    """Records of a dense matrix for the kernels, with the norms of the rows computed once.
+    """Records of a dense matrix for the kernels; row norms are computed once.
 
-    Raises
-    ------
-    DataError
-        When shapes do not match, targets are not what the loss wants, or, with ``non_finite="raise"``, a
-        value is NaN or infinite. Nothing is drawn or charged before this check.
+    Raises DataError if shapes do not match, targets do not suit the loss or, with ``non_finite="raise"``, a
+    value is NaN or infinite. Nothing is drawn or charged before this check.
     """
     matrix = as_matrix(X)
     rows = matrix_rows(matrix, y, settings, matrix.__getitem__)
@@ -102,9 +100,9 @@ def matrix_rows(
     dense_row: Callable[[int], NDArray[Any]],
     kinds: tuple[type[DenseMatrixRows], type[DenseMatrixRows]] = (DenseMatrixRows, SoftmaxMatrixRows),
 ) -> DenseMatrixRows:
-    """The same for a matrix that may be kept in another way; `dense_row` gives one of its rows.
+    """The same for a matrix in any storage; `dense_row` returns one of its rows.
 
-    ``kinds``: of the rows, for losses of one prediction and for softmax.
+    ``kinds``: classes of the rows, for losses of one prediction and for softmax.
     """
     if y is None:
         raise DataError("y must be given: one target per record")
@@ -122,7 +120,7 @@ def matrix_rows(
     if settings.non_finite == "raise":
         _raise_non_finite(dense_row, targets, rows.norms, settings.first_row)
     settings.targets.check(targets, settings.non_finite, settings.first_row)
-    rows.stand_for(multiplicity)
+    rows.multiplicity = multiplicity
     return rows
 
 
@@ -132,7 +130,7 @@ def _raise_non_finite(
     norms: NDArray[np.float64],
     first_row: int,
 ) -> None:
-    advice = 'Clean the data, or pass non_finite="zero" to let such records count for nothing.'
+    advice = 'Clean the data, or pass non_finite="zero" so that such records contribute nothing.'
     bad_rows = np.flatnonzero(np.isnan(norms))
     if bad_rows.size:
         row = int(bad_rows[0])
@@ -145,8 +143,7 @@ def _raise_non_finite(
     long_rows = np.flatnonzero(np.isinf(norms))
     if long_rows.size:
         raise DataError(
-            "Input X contains a row whose norm is above the largest double: "
-            f"row {first_row + long_rows[0]}. {advice}"
+            f"Input X contains a row whose norm overflows: row {first_row + long_rows[0]}. {advice}"
         )
     bad_targets = np.flatnonzero(~np.isfinite(targets))
     if bad_targets.size:

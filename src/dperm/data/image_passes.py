@@ -1,6 +1,6 @@
-"""Passes over rows seen through a public matrix, weighted by how long they are there.
+"""Passes over images of the rows under a public matrix, weighted down where they are long.
 
-``kernel_table.h`` says what images, weights and factors are.
+``kernel_table.h`` defines images, weights and factors.
 """
 
 from __future__ import annotations
@@ -11,40 +11,26 @@ import numpy as np
 
 from dperm.data.passes import Array, LossSpec, RowsCountedOnce
 
-#: What multiplies an image beside its weight: nothing, or a derivative of the loss.
+#: What multiplies an image besides its weight: nothing, or a derivative of the loss.
 PLAIN, SLOPE, CURVATURE, THIRD = range(4)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ImagePass(RowsCountedOnce):
-    """What these passes have in common.
+    """Common fields of these passes."""
 
-    Attributes
-    ----------
-    inner_bound, grid : float
-        Of the rows before they are multiplied.
-    matrix : ndarray
-        Whole numbers, as for `ImageNorms`.
-    n_images : int
-        Columns of it that are no padding.
-    image_unit : float
-        One unit of the integer products, in units of the grid of the sums.
-    clip : float
-        Length from which images are weighted down, in the same units.
-    """
-
-    makes_rows_dense = "rows seen through a matrix"
-    inner_bound: float
-    grid: float
-    matrix: Array
-    n_images: int
-    image_unit: float
-    clip: float
+    makes_rows_dense = "rows mapped by a matrix"
+    inner_bound: float  # norm bound of the rows before the multiplication
+    grid: float  # of the rows before the multiplication
+    matrix: Array  # integers, as for `ImageNorms`
+    n_images: int  # number of columns of the matrix without padding
+    image_unit: float  # one unit of the integer products, in units of the grid of the sums
+    clip: float  # norm above which images are weighted down, in the same units
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ImageSum(ImagePass):
-    """Sum of weighted images, each no longer than `image_bound`; ``w`` None for predictions of 0."""
+    """Sum of weighted images, each of norm at most `image_bound`; ``w`` None for predictions of 0."""
 
     kernel = "image_sum"
     loss_spec: LossSpec
@@ -55,14 +41,14 @@ class ImageSum(ImagePass):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ImageGram(ImageSum):
-    """Upper triangle of the sum of their outer products."""
+    """Upper triangle of the sum of the outer products of weighted images."""
 
     kernel = "image_gram"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ImageTable(ImagePass):
-    """Along which axes the longest images lie, by powers of two of their length."""
+    """Squared coordinates of the long images, normalised, by powers of two of their norm."""
 
     kernel = "image_table"
     n_bins: int
@@ -70,7 +56,7 @@ class ImageTable(ImagePass):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ResidualSums(ImagePass):
-    """Rows that are weighted down, squared slopes and curvatures, the last two in units of `inner_clips`."""
+    """Number of rows weighted down; squared slopes and curvatures, in units of `inner_clips`."""
 
     kernel = "residual_sums"
     loss_spec: LossSpec
@@ -78,5 +64,5 @@ class ResidualSums(ImagePass):
     inner_clips: Array
 
 
-#: One record counts so many in tables and sums of residuals.
+#: The contribution of one record to tables and sums of residuals.
 COUNT_UNITS = np.int64(2**20)

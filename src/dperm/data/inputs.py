@@ -1,4 +1,4 @@
-"""From what a caller passes as X to the rows that an objective reads: here, or on a cluster."""
+"""From X as a caller passes it to the rows that an objective reads, in this process or on a cluster."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from dperm.data.sources import rows_of
 
 
 def rows_of_input(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSettings) -> Rows:
-    """Records ``(X, y)``: those of a Dask collection stay on its workers, see `rows_of` for others.
+    """Rows of the records ``(X, y)``: a Dask collection stays on its workers, see `rows_of` for the rest.
 
-    Raises
-    ------
-    DataError
-        For data that cannot be used. Nothing is drawn or charged before this check.
+    Raises DataError for invalid data. Nothing is drawn or charged before this check.
     """
     check_readable(X=X, y=y)
     if is_dask_collection(X):

@@ -1,4 +1,4 @@
-"""Files mapped into memory: read in place, and only while they are what they were."""
+"""Memory-mapped files, read in place and checked for changes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from dperm.private_values.secret_rows import SecretRows
 
 
 class MappedFiles:
-    """Files mapped into memory for as long as this object lives, and watched.
+    """Files mapped into memory for the lifetime of this object, and checked for changes.
 
-    Reading a page that its file no longer has would end the process in an ordinary mapping. In these it
+    In an ordinary mapping, reading a page beyond the end of a truncated file kills the process. In these it
     reads as zeros, and `unchanged` raises.
 
     Parameters
@@ -33,7 +33,7 @@ class MappedFiles:
     Raises
     ------
     DataError
-        For a file that is not there or cannot be read.
+        For a file that does not exist or cannot be read.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -41,12 +41,12 @@ class MappedFiles:
         self._maps = {path: _mapped(path) for path in paths}
 
     def bytes_of(self, path: Path) -> MappedFile | None:
-        """The content of a file, a buffer; None where it cannot be mapped, as an empty one."""
+        """The contents of a file as a buffer; None if it cannot be mapped, such as an empty one."""
         return self._maps[path]
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Raise DataError if a file is not what it was, before or after the block."""
+        """Raise DataError if a file has changed, before or after the block."""
         with self._files.unchanged():
             yield
             for path, content in self._maps.items():
@@ -63,15 +63,15 @@ def _mapped(path: Path) -> MappedFile | None:
             size = os.fstat(file.fileno()).st_size
             return MappedFile(file.fileno(), 0, size) if size else None
     except OSError as error:
-        if error.errno in (errno.ENOTSUP, errno.EAGAIN):  # not on this system; too many at once
+        if error.errno in (errno.ENOTSUP, errno.EAGAIN):  # unsupported here; too many mappings
             return None
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
 
 
 class GuardedRows:
-    """Rows in a file: whatever they are asked for, the file is checked before and after.
+    """Rows in a memory-mapped file, which is checked before and after every access.
 
-    What has been computed from a file that changed meanwhile does not leave.
+    No result computed from a file that changed meanwhile is returned.
     """
 
     n_partitions = 0
@@ -87,16 +87,16 @@ class GuardedRows:
             return self._rows.run(pass_, n_threads)
 
     def drawn(self, sample: SecretRows, n_public: int) -> Any:
-        """The records of a secret sample: the file plays no part."""
+        """The records of a secret sample; does not read the file."""
         return self._rows.drawn(sample, n_public)
 
     def descend(self, steps: DescentSteps) -> None:
-        """Steps of stochastic gradient descent, in place."""
+        """Make steps of stochastic gradient descent, in place."""
         with self._files.unchanged():
             self._rows.descend(steps)
 
     def noisy_batch_sums(self, sums: NoisyBatches, n_threads: int) -> Callable[[Array], Array] | None:
-        """Clipped gradients of one batch after the other with noise: the file is checked at each."""
+        """Noisy clipped gradient sums over successive batches; the file is checked at each."""
         noisy_sum = self._rows.noisy_batch_sums(sums, n_threads)
         if noisy_sum is None:
             return None
@@ -109,24 +109,24 @@ class GuardedRows:
 
 
 def guarded_rows(array: MappedArray, make: Callable[[NDArray[Any]], Rows]) -> Rows:
-    """Rows that `make` makes of the array, guarded from the start."""
+    """The rows ``make(array)``, guarded from the start."""
     with array.files.unchanged():
         rows = make(array.array)
     return GuardedRows(rows, array.files)
 
 
 class MappedArray(NamedTuple):
-    """An array in a mapping of our own of the file that a caller has mapped."""
+    """A caller's array, in our own mapping of the file that the caller has mapped."""
 
     array: NDArray[Any]
     files: MappedFiles
 
 
 def mapped_array(array: Any) -> MappedArray | None:
-    """The array in a mapping of our own, if it is one of numpy's memory maps, or a part of one.
+    """The array in our own mapping, if it is a numpy memmap or a contiguous part of one.
 
-    None for anything else: arrays in memory; maps of files that are no longer in their place, which nobody
-    can reach by name; and private maps (mode "c"), which need not agree with the file.
+    None for anything else: arrays in memory; maps of files that have been moved or deleted, which cannot be
+    opened by name; and copy-on-write maps (mode "c"), which need not agree with the file.
     """
     if not (isinstance(array, np.ndarray) and array.size and array.flags.c_contiguous):
         return None
@@ -150,7 +150,7 @@ def mapped_array(array: Any) -> MappedArray | None:
 
 
 def in_memory(array: Any) -> Any:
-    """A copy of a memory map, or anything else as it is; DataError if the file changes meanwhile."""
+    """A copy of a memory-mapped array, anything else as it is; DataError if the file changes meanwhile."""
     mapped = mapped_array(array)
     if mapped is None:
         return array
@@ -163,7 +163,7 @@ def _address(array: NDArray[Any]) -> int:
 
 
 def _is_mapped_at(path: Path, address: int) -> bool:
-    """Whether a file is the one that is mapped at an address: another may have taken its name."""
+    """Whether the file mapped at an address is the one at `path`, which may have been replaced."""
     try:
         stat = os.stat(path)
     except OSError:
@@ -176,6 +176,6 @@ def _is_mapped_at(path: Path, address: int) -> bool:
                 if begin <= address < end:
                     major, minor = (int(each, 16) for each in device.split(":"))
                     return (int(inode), os.makedev(major, minor)) == (stat.st_ino, stat.st_dev)
-    except OSError:  # another system: the name has to do
+    except OSError:  # no /proc on this system: trust the name
         return True
     return False

@@ -1,4 +1,4 @@
-"""Rows that stand for several identical records each."""
+"""Multiplicities: rows that represent several identical records."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ MAX_RECORDS = 1 << 50
 
 
 class Multiplicity:
-    """How many identical records each row of a matrix stands for. Private, as the records are.
+    """How many identical records each row of a matrix represents. Private, as the records are.
 
-    Record by record the rows stand in place of ``np.repeat(X, counts, axis=0)``: records are numbered
-    as there. One record more may therefore move the numbers of others. No release depends on that: samples
-    and orders of records are drawn from distributions that a renumbering leaves as they are.
+    Records are numbered as the rows of ``np.repeat(X, counts, axis=0)``, so adding one record may renumber
+    others. No release depends on that: samples and orders of records are drawn from distributions that are
+    invariant under renumbering.
 
     Parameters
     ----------
     counts : (n_rows,) array_like of int
-        At least 0 each; a row of count 0 stands for no record.
+        Nonnegative; a row of count 0 represents no record.
 
     Raises
     ------
     DataError
-        For numbers that count nothing: negative, fractional, NaN, or too many records.
+        For counts that are negative, fractional or NaN, or too large in total.
 
     Attributes
     ----------
@@ -48,13 +48,14 @@ class Multiplicity:
         self._by_digit: list[Integers] | None = None
 
     def rows_of(self, records: Integers) -> Integers:
-        """Row of each record, in the order given; ``n_rows`` for a record that does not exist."""
+        """The row of each record; ``n_rows`` for a record that does not exist."""
         return self._index.rows(records)
 
     def sum_over_records(self, sum_over_rows: Callable[[Integers], Integers]) -> Integers:
-        """An exact sum over the records, from sums that count each of some rows (ascending) once.
+        """An exact sum over the records.
 
-        By the binary digits of the counts, from the last one on.
+        ``sum_over_rows(rows)`` has to count each of some ascending rows once. It is called once for each
+        binary digit of the counts, from the least significant one on.
         """
         if self._by_digit is None:
             digits = range(int(self.each.max()).bit_length())
@@ -74,14 +75,14 @@ def _whole_numbers(counts: ArrayLike) -> Integers:
         raise DataError(f"counts must have one number per row of X, shape (n_rows,), got shape {given.shape}")
     if given.dtype.kind not in "iuf":
         raise DataError(f"counts must hold whole numbers, got dtype {given.dtype}")
-    wrong = ~((given >= 0) & (given <= MAX_RECORDS))  # NaN is wrong, too
+    wrong = ~((given >= 0) & (given <= MAX_RECORDS))  # catches NaN as well
     if given.dtype.kind == "f":
         wrong |= given != np.rint(given)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise DataError(
-            f"counts must hold whole numbers from 0 to 2^50, how many records each row stands for; got "
-            f"{given[row]} at row {row}. Weights are not counts: nothing here takes them."
+            f"counts must hold whole numbers from 0 to 2^50, the number of records that each row stands for; "
+            f"got {given[row]} at row {row}. Counts are not weights."
         )
     if not 1.0 <= float(given.sum(dtype=np.float64)) <= MAX_RECORDS:
         raise DataError("counts must stand for at least 1 and at most 2^50 records in all")

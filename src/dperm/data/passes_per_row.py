@@ -1,4 +1,4 @@
-"""Passes with a result for each row: predictions, and lengths that stand for norms in clips."""
+"""Passes with a result for each row: predictions, and norms used for clipping in other coordinates."""
 
 from __future__ import annotations
 
@@ -15,17 +15,31 @@ class PerRow(Pass):
     """A pass with a result for each row."""
 
     exact = False
-    #: Whether workers of a cluster keep the result for later passes over their records.
+    #: Whether Dask workers keep the result for later passes over their records.
     stays_with_records: ClassVar[bool] = False
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """Shape of a row's result."""
+        """Shape of the result for one row."""
         return ()
 
     def combined(self, results: Iterator[Array]) -> Array:
         """All results, in the order of the parts."""
         return np.concatenate(list(results))
+
+
+def _of_unscaled_rows(
+    norms: Array, rows: KernelRows, row_norm: float, smallest: float, largest: float
+) -> Array:
+    """Bounds for the unscaled rows, from bounds for the rows scaled onto `row_norm`.
+
+    `smallest` and `largest` bound the factor by which the map changes a norm.
+    """
+    # The scale factors of extremely long rows lose digits: use the bound that does not need them.
+    norms[rows.norms > row_norm * 2.0**900] = largest * row_norm * (1.0 + 2.0**-20)
+    with np.errstate(over="ignore", invalid="ignore"):  # rows that are not finite contribute nothing
+        norms *= np.maximum(1.0, rows.norms / row_norm)
+        return np.maximum(norms, smallest * rows.norms, out=norms)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -37,38 +51,24 @@ class Predictions(PerRow):
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """One prediction, or one for each class."""
+        """Of one prediction, or of one per class."""
         return self.w.shape[1:]
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ImageNorms(PerRow):
-    """At least ``||A (x_i, 1)||`` for the unscaled rows and a public matrix ``A``; private.
-
-    Attributes
-    ----------
-    row_norm, grid : float
-        Rows are scaled onto ``row_norm`` and rounded to ``grid``.
-    matrix : ndarray
-        ``A`` as whole numbers, as ``norms_through`` of ``kernel_table.h`` wants it.
-    unit : float
-        One unit of the integer products, room for the error of their norm included.
-    displacement : float
-        By how much rounding a row may move its image.
-    largest, smallest : float
-        Singular values of ``A``.
-    """
+    """Upper bounds on ``||A (x_i, 1)||`` for the unscaled rows and a public matrix ``A``; private."""
 
     kernel = "norms_through"
     makes_rows_dense = "gradients mapped by a square matrix"
     stays_with_records = True
-    row_norm: float
-    grid: float
-    matrix: Array
-    unit: float
-    displacement: float
-    largest: float
-    smallest: float
+    row_norm: float  # rows are scaled onto it,
+    grid: float  # and rounded to it
+    matrix: Array  # ``A`` in integers, laid out for ``norms_through`` of ``kernel_table.h``
+    unit: float  # one unit of the integer products, with a margin for the rounding error of their norm
+    displacement: float  # bound on how far rounding a row moves its image
+    largest: float  # singular value of ``A``
+    smallest: float  # singular value of ``A``
     multiplies_rows = True
 
     @classmethod
@@ -82,35 +82,23 @@ class ImageNorms(PerRow):
         return 2.0 * self.row_norm
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Array:
-        """Norms of the integer products, enlarged by what rounding and scaling may have taken off."""
+        """Norms of the integer products, plus the most that rounding and scaling can have taken off."""
         norms: Array = rows.call(self, n_threads)
         norms *= self.unit
         norms += self.displacement
-        # Rows so long that the factor that scales them loses digits: the bound that needs none.
-        norms[rows.norms > self.row_norm * 2.0**900] = self.largest * self.row_norm * (1.0 + 2.0**-20)
-        with np.errstate(over="ignore", invalid="ignore"):  # rows that are not finite do not count
-            norms *= np.maximum(1.0, rows.norms / self.row_norm)
-            return np.maximum(norms, self.smallest * rows.norms)
+        return _of_unscaled_rows(norms, rows, self.row_norm, self.smallest, self.largest)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ScaledNorms(PerRow):
-    """At least ``||(s_j (x_i, 1)_j)_j||`` for the unscaled rows and public factors ``s``; private.
-
-    Attributes
-    ----------
-    column_scales : ndarray
-        ``s``, positive.
-    row_norm : float
-    for_batches : bool
-        Whether passes over batches are to use them, which tell identical records apart.
-    """
+    """Upper bounds on ``||(s_j (x_i, 1)_j)_j||`` for the unscaled rows and public factors ``s``; private."""
 
     kernel = "norms_scaled"
     makes_rows_dense = "gradients in scaled coordinates"
     stays_with_records = True
-    column_scales: Array
+    column_scales: Array  # ``s``, positive
     row_norm: float
+    #: Whether they are for passes over batches, which need a norm for each of several identical records.
     for_batches: bool
 
     @property
@@ -124,13 +112,8 @@ class ScaledNorms(PerRow):
         return ("column_scales",)
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Array:
-        """Norms of the scaled rows, enlarged by what scaling and rounding may have taken off."""
+        """Norms of the scaled rows, plus the most that scaling and rounding can have taken off."""
         norms: Array = rows.call(self, n_threads)
         smallest, largest = float(self.column_scales.min()), float(self.column_scales.max())
         norms *= 1.0 + (len(self.column_scales) + 32) * 2.0**-51
-        # Rows so long that the factor that scales them loses digits: the bound that needs none.
-        norms[rows.norms > self.row_norm * 2.0**900] = largest * self.row_norm * (1.0 + 2.0**-20)
-        with np.errstate(over="ignore", invalid="ignore"):  # rows that are not finite do not count
-            norms *= np.maximum(1.0, rows.norms / self.row_norm)
-            np.maximum(norms, smallest * rows.norms, out=norms)
-        return norms
+        return _of_unscaled_rows(norms, rows, self.row_norm, smallest, largest)

@@ -1,4 +1,4 @@
-"""What would be read as something else than it is: masked arrays, dates and times."""
+"""Refusal of input that numpy would silently misread: masked arrays, dates and times."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dperm.errors import DataError
 
 
 def check_readable(**given: Any) -> None:
-    """Raise DataError for arrays and frames that numpy would turn into numbers that mean something else.
+    """Raise DataError for masked arrays and for arrays and frames with dates or times.
 
     Parameters
     ----------
     **given
-        Arrays, data frames, anything else, by the name for the message.
+        Arrays, data frames or anything else, keyed by the name that the message uses.
     """
     for name, values in given.items():
         if isinstance(values, np.ma.MaskedArray):
@@ -27,13 +27,13 @@ def check_readable(**given: Any) -> None:
             if _is_temporal(dtype):
                 where = f"column {column!r} of {name}" if column is not None else name
                 raise DataError(
-                    f"{where} holds dates or times ({dtype}): turn them into numbers in a public unit, days "
-                    "since a public date for instance"
+                    f"{where} holds dates or times ({dtype}): convert them to numbers in a public unit, "
+                    "such as days since a public date"
                 )
 
 
 def _dtypes(values: Any) -> list[tuple[Any, Any]]:
-    """Name and dtype of each column of a data frame; of an array or a series the dtype alone."""
+    """Name and dtype of each column of a data frame; None and the dtype of an array or a series."""
     if hasattr(values, "columns") and getattr(values, "ndim", 2) == 2 and hasattr(values, "dtypes"):
         return list(zip(values.columns, list(values.dtypes), strict=False))
     dtype = getattr(values, "dtype", None)

@@ -22,41 +22,25 @@ NON_FINITE_POLICIES = ("raise", "zero")
 
 @dataclass(frozen=True)
 class RowSettings:
-    """How an objective sees its records; public.
+    """How an objective sees its records; public."""
 
-    Attributes
-    ----------
-    fit_intercept : bool
-        Append an implicit column of ones.
-    row_norm : float
-        Longer rows are scaled onto it.
-    non_finite : {"raise", "zero"}
-    n_threads : int or None
-    targets : Targets
-    multiplicity : Multiplicity or None
-        How many records each row stands for; None: one. Not public. `rows_of` leaves rows that stand for
-        none out before a representation sees them.
-    first_row : int
-        Number of the first record, for messages: these rows may be a part of a data set.
-    weights : Weights or None
-        What multiplies the losses of records; None: 1.
-    """
-
-    fit_intercept: bool
-    row_norm: float
-    non_finite: str
+    fit_intercept: bool  # append an implicit column of ones
+    row_norm: float  # rows with a larger norm are scaled down to it
+    non_finite: str  # "raise" or "zero"
     n_threads: int | None
     targets: Targets
+    #: How many records each row represents; None: one. Not public. `rows_of` drops rows of multiplicity 0
+    #: before a representation sees them.
     multiplicity: Multiplicity | None = None
-    first_row: int = 0
-    weights: Weights | None = None
+    first_row: int = 0  # number of the first record, for messages: these rows may be part of a data set
+    weights: Weights | None = None  # factors of the records' losses; None: 1
 
     def __post_init__(self) -> None:
         if self.non_finite not in NON_FINITE_POLICIES:
             raise ValueError(f"non_finite must be one of {NON_FINITE_POLICIES}, got {self.non_finite!r}")
 
     def multiplicity_of(self, n_rows: int) -> Multiplicity | None:
-        """The multiplicity of that many rows; None where each row is one record."""
+        """The multiplicity of `n_rows` rows; None if each row is one record."""
         if self.multiplicity is None:
             return None
         each = self.multiplicity.each
@@ -67,15 +51,15 @@ class RowSettings:
         return None if (each == 1).all() else self.multiplicity
 
     def weights_of(self, targets: NDArray[Any]) -> Array | None:
-        """The weights of records with these targets; None where there are none."""
+        """The weights of records with these targets; None for unweighted records."""
         return None if self.weights is None else self.weights.of(targets)
 
 
 class Rows(Protocol):
     """Records as an objective reads them.
 
-    Sums are exact integers that depend on the records alone: not on the representation, the order of rows,
-    chunks or threads.
+    Sums are exact integers that depend on the records alone, not on the representation, the order of rows, or
+    on chunks or threads.
     """
 
     @property
@@ -88,61 +72,66 @@ class Rows(Protocol):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the arithmetic: float32 or float64. It decides on the grid."""
+        """Dtype of the arithmetic, float32 or float64; it determines the grid."""
 
     @property
     def n_entries(self) -> int:
-        """Numbers that a pass reads, which decides on the number of threads."""
+        """How many numbers a pass reads, which determines the number of threads."""
 
     @property
     def reads_whole_rows(self) -> bool:
-        """Whether passes that make rows dense can be had."""
+        """Whether passes that make rows dense are supported."""
 
     @property
     def n_partitions(self) -> int:
-        """Number of partitions that workers of a cluster hold; 0 for records that this process reads.
+        """Number of partitions held by Dask workers; 0 for records that this process reads.
 
-        Partitions have no order of single records across them: `descend` and samples of a fixed size are
-        not to be had.
+        Single records have no order across partitions, so `descend` and samples of a fixed size are not
+        supported.
         """
 
     def run(self, pass_: Pass, n_threads: int) -> Any:
-        """Make a pass over all records: its result, of the type that the pass says."""
+        """Make a pass over all records; the pass determines the type of the result."""
 
     def drawn(self, sample: SecretRows, n_public: int) -> Any:
-        """The records of a secret sample, as passes take them for a `batch`."""
+        """The records of a secret sample, in the form in which passes take a `batch`."""
 
     def noisy_batch_sums(self, sums: NoisyBatches, n_threads: int) -> Callable[[Array], Array] | None:
-        """A function of weights that makes one sum after the other; None for rows in several parts."""
+        """A function of weights that returns the next sum at each call; None for rows in several parts."""
 
     def descend(self, steps: DescentSteps) -> None:
-        """Steps of stochastic gradient descent on ``steps.w``, in place."""
+        """Make steps of stochastic gradient descent on ``steps.w``, in place."""
 
 
 class RowSource(Protocol):
-    """A design matrix that is no array, and knows how an objective reads it."""
+    """A design matrix other than an array, which makes the rows that an objective reads."""
 
     def rows(self, y: ArrayLike | None, settings: RowSettings) -> Rows:
-        """The records with targets `y`; None where the source holds them."""
+        """The records with targets `y`; None if the source holds the targets."""
 
 
 def is_source(X: Any) -> TypeGuard[RowSource]:
-    """Whether `X` is a source by its class: a data frame with a column called "rows" is none."""
+    """Whether the class of `X` makes it a source: a data frame with a column called "rows" is not one."""
     return callable(getattr(type(X), "rows", None))
 
 
+def is_streamed(X: Any) -> bool:
+    """Whether `X` is a source whose rows cannot be indexed, such as files."""
+    return is_source(X) and not hasattr(X, "__getitem__")
+
+
 class Compact(Protocol):
-    """The records in a shorter form; see `CompactRows`."""
+    """The records in a compact form; see `CompactRows`."""
 
     def expect(self, passes: int) -> None:
-        """Let it know that so many passes are to come."""
+        """Announce that so many passes are to come."""
 
     def rows_for(self, pass_: Pass) -> RowsInMemory | None:
-        """The rows that a pass may read in place of all."""
+        """The rows that a pass may read instead; None if it has to read all records."""
 
 
 class RowsInMemory:
-    """What `Rows` that hold all targets and norms have in common, beside the compiled kernels."""
+    """Common part of `Rows` that hold all targets and norms, besides the compiled kernels."""
 
     y: NDArray[Any]
     norms: Array
@@ -151,24 +140,21 @@ class RowsInMemory:
     reads_whole_rows = True
     #: Whether there is a kernel for gradient sums at several weights.
     several_models_at_once = True
-    #: The matrix as it was given, where its rows can be taken one by one.
+    #: The matrix as given, if its rows can be indexed.
     stored: Any = None
-    #: What may be read in place of these; None where each row may stand for several records already.
+    #: A compact form of the records; None if the rows have multiplicities already.
     compact: Compact | None = None
-    _multiplicity: Multiplicity | None = None
-
-    def stand_for(self, multiplicity: Multiplicity | None) -> None:
-        """Let each row stand for several records, as the kernels were told, too."""
-        self._multiplicity = multiplicity
+    #: The multiplicities that the kernels were given.
+    multiplicity: Multiplicity | None = None
 
     @property
     def n_rows(self) -> int:
         """Number of records."""
-        return self.n_stored if self._multiplicity is None else self._multiplicity.n_records
+        return self.n_stored if self.multiplicity is None else self.multiplicity.n_records
 
     @property
     def n_stored(self) -> int:
-        """Number of rows, each of which may stand for several records."""
+        """Number of rows, each of which may represent several records."""
         return int(self.y.size)
 
     def run(self, pass_: Pass, n_threads: int) -> Any:
@@ -177,11 +163,11 @@ class RowsInMemory:
         return pass_.over_rows(self, n_threads) if compact is None else compact.run(pass_, n_threads)
 
     def finite_targets(self) -> tuple[Integers, Integers]:
-        """Targets of the finite rows, which are whole numbers, and how many records have them."""
+        """Integer targets of the finite rows, and the multiplicities of these rows."""
         finite = np.isfinite(self.norms) & np.isfinite(self.y)
         targets = self.y[finite].astype(np.int64)
-        multiplicity = self._multiplicity
-        return targets, np.ones_like(targets) if multiplicity is None else multiplicity.each[finite]
+        each = np.ones_like(targets) if self.multiplicity is None else self.multiplicity.each[finite]
+        return targets, each
 
     def drawn(self, sample: SecretRows, n_public: int) -> Integers:
         """Ascending indices of the rows of a secret sample's records, one per record."""
@@ -189,24 +175,24 @@ class RowsInMemory:
 
     def rows_of(self, records: Integers) -> Integers:
         """Row of each record."""
-        return records if self._multiplicity is None else self._multiplicity.rows_of(records)
+        return records if self.multiplicity is None else self.multiplicity.rows_of(records)
 
     def sum_over_records(self, sum_over_rows: Callable[[Integers | None], Integers]) -> Integers:
-        """A sum over the records, from sums that count each of some rows once."""
-        if self._multiplicity is None:
+        """A sum over the records, from sums that count each of some rows (None: all) once."""
+        if self.multiplicity is None:
             return sum_over_rows(None)
-        return self._multiplicity.sum_over_records(sum_over_rows)
+        return self.multiplicity.sum_over_records(sum_over_rows)
 
     def noisy_batch_sums(self, sums: NoisyBatches, n_threads: int) -> Callable[[Array], Array]:
-        """A function of weights that makes one sum after the other."""
+        """A function of weights that returns the next sum at each call."""
         in_turn = None
-        if self._multiplicity is None:
+        if self.multiplicity is None:
             in_turn = sums.batches._draws_in_turn(max(self.n_rows, sums.n_public))
         samples = in_turn or (self.drawn(rows, sums.n_public) for rows in sums.batches)
         return NoisyBatchSums(cast(DenseRows, self), sums, n_threads, samples)
 
     def descend(self, steps: DescentSteps) -> None:
-        """Steps of stochastic gradient descent, in place."""
-        if self._multiplicity is not None:
+        """Make steps of stochastic gradient descent, in place."""
+        if self.multiplicity is not None:
             steps = replace(steps, order=self.rows_of(steps.order))
         super().descend(steps)  # type: ignore[misc]

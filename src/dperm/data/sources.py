@@ -1,4 +1,4 @@
-"""From a matrix, or another source of records, to the rows that an objective reads in this process."""
+"""From a matrix or another source of records to the rows that an objective reads in this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from dperm.data.dense import dense_rows
 from dperm.data.mapped import guarded_rows, in_memory, mapped_array
 from dperm.data.multiplicity import Multiplicity
-from dperm.data.rows import Rows, RowSettings, RowSource, is_source
+from dperm.data.rows import Rows, RowSettings, RowSource, is_source, is_streamed
 from dperm.data.sparse import as_csr, is_sparse, sparse_rows
 from dperm.errors import DataError
 
@@ -19,18 +19,14 @@ from dperm.errors import DataError
 def rows_of(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSettings) -> Rows:
     """Records ``(X, y)`` as the kernels read them.
 
-    Raises
-    ------
-    DataError
-        For data that cannot be used. Nothing is drawn or charged before this check.
+    Raises DataError for invalid data. Nothing is drawn or charged before this check.
     """
     counts = settings.multiplicity
-    if counts is not None and is_source(X) and not hasattr(X, "__getitem__"):
+    if counts is not None and is_streamed(X):
         raise DataError(f"counts are for rows in memory: X of type {type(X).__name__} takes none")
     if counts is not None and not counts.each.all():
         X, y, settings = _without_empty_rows(X, y, settings, counts)
-    own = settings.weights is not None and settings.weights.each is not None
-    if own and is_source(X) and not hasattr(X, "__getitem__"):
+    if settings.weights is not None and settings.weights.each is not None and is_streamed(X):
         raise DataError(
             f"weights of records are for rows in memory: X of type {type(X).__name__} takes none (weights of "
             "classes work with it)"
@@ -58,7 +54,7 @@ def _array_rows(X: Any, y: ArrayLike | None, settings: RowSettings) -> Rows:
 def _without_empty_rows(
     X: Any, y: ArrayLike | None, settings: RowSettings, counts: Multiplicity
 ) -> tuple[Any, Any, RowSettings]:
-    """A copy without the rows that stand for no record: they must not be seen at all."""
+    """A copy without the rows of multiplicity 0, which must have no influence at all."""
     matrix: Any = as_csr(X) if is_sparse(X) else X if is_source(X) else np.asarray(X)
     targets = np.asarray(in_memory(y))
     if matrix.shape[:1] + targets.shape != 2 * counts.each.shape:

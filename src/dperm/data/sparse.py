@@ -1,4 +1,4 @@
-"""Compressed sparse design matrices of scipy: read in place, row by row."""
+"""CSR matrices of scipy as design matrices, read in place row by row."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm._kernels.row_kernels import SoftmaxRows, SparseSource
-from dperm.data.dense import DenseMatrixRows, matrix_rows
+from dperm.data.dense import DenseMatrixRows, check_matrix, matrix_rows
 from dperm.data.passes import Pass
 from dperm.data.rows import RowSettings
 from dperm.errors import CopyWarning, DataError, warn_caller
 
-#: Most columns of passes whose work or result grows faster than the stored entries: rows are made dense.
+#: Limit for passes that make rows dense, as their work or result does not scale with the stored entries.
 MAX_DENSE_COLUMNS = 1 << 14
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether `X` is a matrix or array of scipy.sparse, which is not imported for the question."""
+    """Whether `X` is a matrix or array of scipy.sparse; does not import it."""
     return any(kind.__module__.startswith("scipy.sparse") for kind in type(X).__mro__)
 
 
@@ -26,14 +26,14 @@ class SparseMatrixRows(DenseMatrixRows):
     """Rows of a sparse matrix under a loss of one linear prediction.
 
     Gradients, losses along a line, predictions and steps of stochastic gradient descent read the stored
-    entries alone; the other passes make a block of rows dense at a time.
+    entries alone; the other passes make blocks of rows dense.
 
-    The ninth gradient over all records copies the entries of wide data once, which takes as long as ten to
-    twenty gradients, into strips of columns that later ones go through. The copy has 4 bytes an entry
-    beside its value and is made only where that is at most 1 GiB. The integers are the same.
+    For wide data the ninth gradient pass over all records copies the entries into panels of columns, which
+    takes as long as ten to twenty gradients and speeds up later ones. The copy takes 4 bytes per entry beside
+    its value and is made only if it is at most 1 GiB. The integers are the same.
     """
 
-    several_models_at_once = False  # rows are short: a common pass would wait for as many weights and sums
+    several_models_at_once = False  # rows are short: access to weights and sums dominates, and is not shared
 
     @property
     def reads_whole_rows(self) -> bool:  # type: ignore[override]
@@ -44,20 +44,20 @@ class SparseMatrixRows(DenseMatrixRows):
         """Make a pass; ValueError for one that would make very long rows dense."""
         if pass_.makes_rows_dense and not self.reads_whole_rows:
             raise ValueError(
-                f"{pass_.makes_rows_dense} cannot be had of sparse data of {self.n_columns} columns, "
-                f"{MAX_DENSE_COLUMNS} at most: take another algorithm, for example noisy_gd, dp_sgd or dp_agd"
+                f"{pass_.makes_rows_dense} cannot be computed for sparse data with {self.n_columns} columns "
+                f"(at most {MAX_DENSE_COLUMNS}): use another algorithm, such as noisy_gd, dp_sgd or dp_agd"
             )
         return super().run(pass_, n_threads)
 
 
 class SparseSoftmaxRows(SparseMatrixRows, SoftmaxRows):
-    """The same under the softmax loss, whose passes make a block of rows dense at a time."""
+    """The same under the softmax loss, whose passes make blocks of rows dense."""
 
     def __init__(self, *arguments: Any) -> None:
         if arguments[0].shape[1] > MAX_DENSE_COLUMNS:
             raise DataError(
-                f"the softmax loss takes sparse data of at most {MAX_DENSE_COLUMNS} columns, got "
-                f"{arguments[0].shape[1]}: train one model of two classes for each class"
+                f"the softmax loss supports sparse data with at most {MAX_DENSE_COLUMNS} columns, got "
+                f"{arguments[0].shape[1]}: train one binary model per class instead"
             )
         super().__init__(*arguments)
 
@@ -65,17 +65,20 @@ class SparseSoftmaxRows(SparseMatrixRows, SoftmaxRows):
 def sparse_rows(X: Any, y: ArrayLike | None, settings: RowSettings) -> DenseMatrixRows:
     """Records of a matrix of scipy.sparse for the kernels.
 
-    float32 or float64 in canonical CSR form (indices ascending in each row, none twice) is read in place.
-    Anything else is copied once, with a `CopyWarning`; the caller's matrix is never changed.
+    A float32 or float64 matrix in canonical CSR form (ascending indices without duplicates in each row) is
+    read in place. Anything else is copied once, with a `CopyWarning`; the caller's matrix is never changed.
 
-    Raises
-    ------
-    DataError
-        As :func:`dperm.data.dense.dense_rows`, and for arrays that are no sparse matrix. Nothing is drawn or
-        charged before this check.
+    Raises DataError as `dense_rows` does, and for arrays that do not form a valid sparse matrix. Nothing is
+    drawn or charged before this check.
     """
     matrix = as_csr(X)
-    source = _source(matrix)
+    n_entries = matrix.indptr[-1]
+    source = SparseSource(
+        np.require(matrix.data[:n_entries], None, ["C", "ALIGNED"]),
+        np.require(matrix.indices[:n_entries], _index_type(matrix.indices), ["C", "ALIGNED"]),
+        np.require(matrix.indptr, np.int64, ["C", "ALIGNED"]),
+        matrix.shape[1],
+    )
     kinds = SparseMatrixRows, SparseSoftmaxRows
     rows = matrix_rows(source, y, settings, lambda row: matrix[[row]].toarray()[0], kinds)
     rows.stored = matrix
@@ -83,23 +86,17 @@ def sparse_rows(X: Any, y: ArrayLike | None, settings: RowSettings) -> DenseMatr
 
 
 def as_csr(X: Any, *, warn: bool = True) -> Any:
-    """`X` as a canonical CSR matrix of float32 or float64, of the very same arrays where it already is one.
+    """`X` as a canonical CSR matrix of float32 or float64; shares its arrays with `X` if that is one.
 
-    `warn` about a copy.
+    With `warn`, a copy comes with a `CopyWarning`.
     """
-    if X.ndim != 2:
-        raise DataError(f"X must have two dimensions (records, columns), got shape {X.shape}")
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        raise DataError(f"X must have at least one record and one column, got shape {X.shape}")
-    if X.dtype.kind not in "fiub":
-        raise DataError(f"X must hold real numbers, got dtype {X.dtype}")
+    check_matrix(X)
     reasons = []
     if X.format != "csr":
         _check_other_format(X)
         reasons.append(f"format {X.format!r}")
     matrix = X if X.format == "csr" else X.tocsr()
-    fault = _check_csr(matrix.indptr, matrix.indices, matrix.data, matrix.shape)
-    if fault is not None:
+    if not _is_canonical_csr(matrix.indptr, matrix.indices, matrix.data, matrix.shape):
         reasons.append("indices unsorted or repeated")
         matrix = _canonical(matrix)
     if matrix.dtype not in (np.float32, np.float64):
@@ -114,33 +111,22 @@ def as_csr(X: Any, *, warn: bool = True) -> Any:
     return matrix
 
 
-def _source(matrix: Any) -> SparseSource:
-    """The arrays of a canonical CSR matrix as the kernels read them."""
-    n_entries = matrix.indptr[-1]
-    return SparseSource(
-        np.require(matrix.data[:n_entries], None, ["C", "ALIGNED"]),
-        np.require(matrix.indices[:n_entries], _index_type(matrix.indices), ["C", "ALIGNED"]),
-        np.require(matrix.indptr, np.int64, ["C", "ALIGNED"]),
-        matrix.shape[1],
-    )
-
-
 def _index_type(indices: NDArray[Any]) -> Any:
     return np.int32 if indices.dtype == np.int32 else np.int64
 
 
 def _canonical(matrix: Any) -> Any:
-    """A copy with sorted indices, values of repeated ones added up in the order in which they are stored."""
+    """A copy with sorted indices; duplicates are summed in the order in which they are stored."""
     copy = matrix.tocsc().tocsr()
     copy.sum_duplicates()
     return copy
 
 
-def _check_csr(indptr: Any, indices: Any, data: Any, shape: tuple[int, int]) -> str | None:
-    """None, or "not canonical". Rows and columns may be the other way round.
+def _is_canonical_csr(indptr: Any, indices: Any, data: Any, shape: tuple[int, int]) -> bool:
+    """Whether the indices of each row (or column, of a CSC matrix) ascend without duplicates.
 
-    Raises DataError for arrays that are no compressed matrix of that shape: scipy checks them in part, and
-    anybody may change them afterwards.
+    Raises DataError for arrays that are not a compressed matrix of that shape: scipy checks only part of
+    this, and the arrays may have been modified since.
     """
     arrays = {"indptr": indptr, "indices": indices, "data": data}
     for name, array in arrays.items():
@@ -158,23 +144,23 @@ def _check_csr(indptr: Any, indices: Any, data: Any, shape: tuple[int, int]) -> 
         _refuse(f"indptr ends at {indptr[-1]}; there are {indices.size} indices and {data.size} values")
     starts = np.require(indptr, dtype=np.int64, requirements=["C", "ALIGNED"])
     columns = np.require(indices, dtype=_index_type(indices), requirements=["C", "ALIGNED"])
-    no_values = np.empty(0, dtype=np.float32)  # they play no part in this check
+    no_values = np.empty(0, dtype=np.float32)  # the check does not read them
     fault, row = SparseSource(no_values, columns, starts, shape[1]).fault()
     if fault == "out of range":
         wrong = columns[starts[row] : starts[row + 1]]
         index = int(wrong[(wrong < 0) | (wrong >= shape[1])][0])
         _refuse(f"index {index} in row {row} is not in 0 .. {shape[1] - 1}")
-    return fault
+    return fault is None
 
 
 def _check_other_format(X: Any) -> None:
-    """Before scipy converts it: its routines trust the indices."""
+    """Check the indices before scipy converts the matrix: its routines trust them."""
     rows, columns = X.shape
     if X.format == "csc":
-        _check_csr(X.indptr, X.indices, X.data, (columns, rows))
+        _is_canonical_csr(X.indptr, X.indices, X.data, (columns, rows))
     elif X.format == "bsr":
         height, width = X.data.shape[1:]
-        _check_csr(X.indptr, X.indices, X.data[:, 0, 0], (rows // height, columns // width))
+        _is_canonical_csr(X.indptr, X.indices, X.data[:, 0, 0], (rows // height, columns // width))
     elif X.format == "coo":
         for axis, indices in enumerate(X.coords):
             wrong = (indices < 0) | (indices >= X.shape[axis])
@@ -184,6 +170,6 @@ def _check_other_format(X: Any) -> None:
 
 def _refuse(what: str) -> NoReturn:
     raise DataError(
-        f"X is not a valid sparse matrix: {what}. Build it anew from its entries, for example with "
+        f"X is not a valid sparse matrix: {what}. Rebuild it from its entries, for example with "
         "scipy.sparse.csr_array((values, (rows, columns)), shape)"
     )

@@ -1,9 +1,9 @@
-"""Tabular design matrices: a block of numbers and one small code per categorical column, never expanded."""
+"""Tabular design matrices: a block of numbers and one code per categorical column, never one-hot encoded."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral
@@ -23,19 +23,18 @@ CODE_DTYPES = ("uint8", "uint16")
 
 @dataclass(frozen=True)
 class TabularLayout:
-    """Which columns of the dense matrix the parts of a tabular matrix stand for: public knowledge.
+    """How the parts of a tabular matrix map to columns of the dense matrix. Public.
 
     Parameters
     ----------
     numeric_columns : tuple of int
-        Dense column of each numeric column, ascending.
+        Index of each numeric column in the dense matrix, ascending.
     first_columns : tuple of int
-        First dense column of each categorical column, ascending.
+        Index of the first dense column of each categorical column, ascending.
     sizes : tuple of int
-        Number of categories, hence of dense columns, of each categorical column; at least 1.
+        Number of categories, and so of dense columns, of each categorical column; at least 1.
     step : float
-        What a unit of an integer numeric block means, for instance 1/255. Positive and finite; only
-        for integers.
+        Value of one unit of an integer numeric block, such as 1/255. Positive and finite; only for integers.
 
     Raises
     ------
@@ -44,7 +43,7 @@ class TabularLayout:
 
     Examples
     --------
-    A number in column 0, then three categories:
+    A number in column 0, followed by three categories:
 
     >>> layout = TabularLayout(numeric_columns=(0,), first_columns=(1,), sizes=(3,))
     >>> layout.n_columns
@@ -99,30 +98,30 @@ def _whole_numbers(name: str, values: Any) -> tuple[int, ...]:
 
 
 class TabularMatrix:
-    """A matrix of numbers and one-hot columns that keeps a categorical column as one code per row.
+    """A matrix of numbers and one-hot columns that stores a categorical column as one code per row.
 
-    It stands for the dense matrix `to_dense` and takes a fraction of its memory. Passes over it give the
-    integers of the dense float64 matrix, bit for bit. Immutable; rows are taken by indexing.
+    It represents the dense matrix `to_dense` in a fraction of its memory. Passes over it give the integers of
+    the dense float64 matrix, bit for bit. Immutable; rows are taken by indexing.
 
-    An objective that passes over all rows a second time looks which columns are 0 in neighbouring rows, and
-    where most are keeps the others in a shorter form, which takes at most an eighth of the dense matrix's
-    memory. This pass and later ones read that.
+    In the second pass over all rows an objective checks which columns are 0 in neighbouring rows and, if most
+    are, stores the others in a compact form of at most an eighth of the dense matrix's memory, which this
+    and later passes read.
 
     Parameters
     ----------
     numeric : (n, k) ndarray of float32, float64, uint8 or uint16
-        The numeric columns, C order (anything else is copied once); an integer v means ``v * step``.
+        The numeric columns, in C order (anything else is copied once); an integer v means ``v * step``.
         ``k`` may be 0.
     codes : (n, c) ndarray of uint8 or uint16
-        Code ``v`` of a categorical column of ``size`` categories is a single 1 at its dense column
-        ``first + v``; ``v == size`` (unknown or missing) is all zeros. ``c`` may be 0.
+        Code ``v`` of a categorical column with ``size`` categories means a 1 in dense column ``first + v``
+        and zeros elsewhere; ``v == size`` (unknown or missing) means all zeros. ``c`` may be 0.
     layout : TabularLayout
-        Where the columns stand in the dense matrix.
+        The positions of the columns in the dense matrix.
 
     Raises
     ------
     DataError
-        For arrays of other types or shapes, or a code out of range.
+        For arrays of other dtypes or shapes, or a code out of range.
 
     Examples
     --------
@@ -150,7 +149,9 @@ class TabularMatrix:
                 f"{len(self.codes)}"
             )
         if layout.step != 1.0 and self.numeric.dtype.kind == "f":
-            raise DataError(f"step = {layout.step!r} is for integers; numeric has dtype {self.numeric.dtype}")
+            raise DataError(
+                f"step = {layout.step!r} needs integers, but numeric has dtype {self.numeric.dtype}"
+            )
         self._check_codes()
 
     def _check_codes(self) -> None:
@@ -161,7 +162,7 @@ class TabularMatrix:
             size = self.layout.sizes[j]
             row = int(np.argmax(self.codes[:, j] > size))
             raise DataError(
-                f"codes of categorical column {j} must be below {size}, or {size} for a missing one; got "
+                f"codes of categorical column {j} must be below {size}, or {size} if missing; got "
                 f"{self.codes[row, j]} at row {row}"
             )
 
@@ -177,12 +178,12 @@ class TabularMatrix:
 
     @property
     def dtype(self) -> np.dtype[np.float64]:
-        """Type of the entries in arithmetic: float64, whatever they are stored as."""
+        """Dtype of the arithmetic: float64, whatever the storage."""
         return np.dtype(np.float64)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the records as they are stored."""
+        """Bytes of the records as stored."""
         return int(self.numeric.nbytes + self.codes.nbytes)
 
     def __len__(self) -> int:
@@ -201,7 +202,7 @@ class TabularMatrix:
                 rows[1] is Ellipsis or (isinstance(rows[1], slice) and rows[1] == slice(None))
             )
             if not all_columns:
-                raise IndexError("columns of a TabularMatrix cannot be taken: index its rows, X[rows]")
+                raise IndexError("a TabularMatrix can only be indexed by rows, X[rows]")
             rows = rows[0]
         if not isinstance(rows, slice):
             rows = np.asarray(rows)
@@ -215,8 +216,8 @@ class TabularMatrix:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise TypeError(
-            "a TabularMatrix is not turned into an array silently, as that takes many times its memory; "
-            "call its to_dense()"
+            "a TabularMatrix is not converted to an array implicitly, as that takes many times its memory; "
+            "call to_dense()"
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -249,7 +250,7 @@ class TabularMatrix:
         return rows
 
     def __matmul__(self, weights: ArrayLike) -> NDArray[np.float64]:
-        """``to_dense() @ weights`` but for rounding; nothing of the dense matrix's size is made.
+        """``to_dense() @ weights`` up to rounding, without making the dense matrix.
 
         Parameters
         ----------
@@ -278,18 +279,18 @@ class TabularMatrix:
         return np.asarray(products, dtype=np.float64)
 
     def squared_norms(self) -> NDArray[np.float64]:
-        """Squared Euclidean norms (n,) of the dense rows, but for rounding. Private, like the rows."""
+        """Squared Euclidean norms (n,) of the dense rows, up to rounding. Private, like the rows."""
         numbers = self._numbers()
         known = np.count_nonzero(self.codes < np.array(self.layout.sizes, dtype=np.int64), axis=1)
         return np.asarray(np.einsum("ij,ij->i", numbers, numbers) + known, dtype=np.float64)
 
     def _numbers(self) -> NDArray[np.float64]:
-        """What the numeric block means."""
+        """The values of the numeric block."""
         numbers = self.numeric.astype(np.float64)
         return numbers if self.numeric.dtype.kind == "f" else numbers * self.layout.step
 
     def to_dense(self, dtype: DTypeLike = np.float64) -> NDArray[Any]:
-        """The matrix that is meant, C order, of floats of type `dtype`.
+        """The dense matrix in C order, with floating-point `dtype`.
 
         Passes over this matrix give the integers of ``to_dense(np.float64)``.
         """
@@ -304,10 +305,16 @@ class TabularMatrix:
         return dense
 
 
+def stacked_tables(tables: Sequence[TabularMatrix]) -> TabularMatrix:
+    """Tables of the same layout, stacked vertically."""
+    numeric = np.concatenate([table.numeric for table in tables])
+    return tables[0].with_rows(numeric, np.concatenate([table.codes for table in tables]))
+
+
 def _part(name: str, array: Any, width: int, dtypes: tuple[str, ...]) -> NDArray[Any]:
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] != width:
         got = f"shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise DataError(f"{name} must be an array of shape (n, {width}), as the layout says; got {got}")
+        raise DataError(f"{name} must be an array of shape (n, {width}) for this layout; got {got}")
     if array.dtype.name not in dtypes:
         raise DataError(f"{name} must have one of the dtypes {', '.join(dtypes)}; got {array.dtype}")
     return _read_only(np.require(array, dtype=array.dtype.newbyteorder("="), requirements=["C", "ALIGNED"]))

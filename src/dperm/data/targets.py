@@ -1,4 +1,4 @@
-"""Targets of records: what a loss expects, and the check that it is there."""
+"""Targets of records: what a loss expects, and checks."""
 
 from __future__ import annotations
 
@@ -14,24 +14,14 @@ from dperm.errors import DataError
 
 @dataclass(frozen=True)
 class Targets:
-    """Public knowledge of the targets.
+    """What is publicly known about the targets."""
 
-    Attributes
-    ----------
-    bound : float
-        Real targets beyond it are moved onto it; infinite for none.
-    labels : bool
-        Whether they are -1 or +1.
-    n_classes : int or None
-        Whether they are codes ``0 .. n_classes - 1``, for softmax.
-    """
-
-    bound: float = math.inf
-    labels: bool = False
-    n_classes: int | None = None
+    bound: float = math.inf  # real targets are clamped to ``[-bound, bound]``; may be infinite
+    labels: bool = False  # whether they are -1 or +1
+    n_classes: int | None = None  # for softmax: targets are codes ``0 .. n_classes - 1``
 
     def array(self, y: ArrayLike, dtype: Any) -> NDArray[Any]:
-        """``y`` in the matrix's dtype, clamped to the bound; targets that are not finite stay so."""
+        """``y`` in the matrix's dtype, clamped to the bound; NaN and infinite targets stay as they are."""
         targets = np.asarray(y)
         if targets.dtype.kind not in "fiub":
             raise DataError(f"y must hold real numbers, got dtype {targets.dtype}")
@@ -40,7 +30,7 @@ class Targets:
             limit = ready.dtype.type(self.bound)
         if math.isinf(self.bound):
             return np.asarray(ready)
-        if float(limit) > self.bound:  # the bound has no float32 equal: a comparison in float32 would miss it
+        if float(limit) > self.bound:  # the bound was rounded up to a float32
             limit = np.nextafter(limit, ready.dtype.type(0))
         too_far = (np.abs(ready) > limit) & np.isfinite(ready)
         if too_far.any():
@@ -48,7 +38,7 @@ class Targets:
         return np.asarray(ready)
 
     def check(self, y: NDArray[Any], non_finite: str, first_row: int = 0) -> None:
-        """Raise DataError unless all targets (or all finite ones) are of the kind that the loss wants.
+        """Raise DataError unless all targets (with ``non_finite="zero"``, all finite ones) suit the loss.
 
         ``first_row`` is the number of the first record, for the message.
         """
@@ -62,14 +52,11 @@ class Targets:
             wrong &= np.isfinite(y)
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
+            expected, accepted = "be -1 or +1 for a classification loss", "any two labels"
+            if self.n_classes is not None:
+                expected = f"hold class codes 0 .. {self.n_classes - 1} (n_classes={self.n_classes})"
+                accepted = "any labels"
             raise DataError(
-                f"y must {self._expected()}, got {y[row]!r} at row {first_row + row}. {self._advice()}"
+                f"y must {expected}, got {y[row]!r} at row {first_row + row}. "
+                f"The estimators accept {accepted}."
             )
-
-    def _expected(self) -> str:
-        if self.n_classes is None:
-            return "be -1 or +1 for a classification loss"
-        return f"hold class codes 0 .. {self.n_classes - 1} (n_classes={self.n_classes})"
-
-    def _advice(self) -> str:
-        return f"The estimators accept any {'two ' if self.n_classes is None else ''}labels."

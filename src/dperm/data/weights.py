@@ -1,4 +1,4 @@
-"""Weights of records: private ones of their own, public ones of their classes, or both."""
+"""Weights of records: private weights of single records, public weights of classes, or both."""
 
 from __future__ import annotations
 
@@ -16,33 +16,23 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """What multiplies the loss of each record, before any clip.
+    """Factors of the records' losses, applied before clipping."""
 
-    Attributes
-    ----------
-    bound : float
-        Public: own weights are in ``[0, bound]``.
-    each : ndarray or None
-        Own weights of the rows, private like them; None where there are none.
-    of_classes : mapping of number to float
-        Public weights of the targets; 1 for those that are not in it.
-    """
-
-    bound: float
-    each: Array | None
-    of_classes: Mapping[float, float]
+    bound: float  # public bound: weights of single records are in ``[0, bound]``
+    each: Array | None  # weights of the rows, private like them
+    of_classes: Mapping[float, float]  # public weights by target; 1 for targets that are not in it
 
     @classmethod
     def given(cls, weights: ArrayLike | None, bound: float, of_classes: Mapping[float, float]) -> Self:
-        """Own weights moved into ``[0, bound]``, each by itself; NaN counts 0."""
+        """Weights clamped to ``[0, bound]``, one by one; NaN becomes 0."""
         if weights is None:
             return cls(1.0, None, of_classes)
-        own = np.asarray(weights)
-        if own.dtype.kind not in "fiub" or own.ndim != 1:
+        each = np.asarray(weights)
+        if each.dtype.kind not in "fiub" or each.ndim != 1:
             raise DataError(
-                f"weights must be one real number for each record, got shape {own.shape} of {own.dtype}"
+                f"weights must be one real number for each record, got shape {each.shape} of {each.dtype}"
             )
-        return cls(bound, np.fmin(np.fmax(own.astype(np.float64), 0.0), bound), of_classes)
+        return cls(bound, np.fmin(np.fmax(each.astype(np.float64), 0.0), bound), of_classes)
 
     @property
     def largest(self) -> float:
@@ -61,5 +51,5 @@ class Weights:
         return weights
 
     def among(self, rows: NDArray[np.int64]) -> Self:
-        """Those of some rows."""
+        """The weights of some rows."""
         return self if self.each is None else replace(self, each=self.each[rows])

@@ -1,11 +1,11 @@
 """Public data sets, encoded with public knowledge only.
 
-What is used to encode a record (bounds of numeric columns, categories, label values) stands in a TOML
-file next to this module and is returned with the data. Nothing is measured on the records, so the
-encoding costs no privacy, and the norm of a row is bounded before a record is read. Encodings of published
-experiments that were made after a look at the records are marked ``description.measured``; `load` warns.
+Everything that the encoding uses (bounds of numeric columns, categories, label values) is in a TOML file next
+to this module and is returned with the data. Nothing is measured on the records, so the encoding costs no
+privacy, and the norm of a row is bounded before a record is read. Encodings of published experiments that
+depend on the records are marked ``description.measured``; `load` warns about them.
 
-Files are read from the folder named by the environment variable ``DPERM_DATA``. Without that variable
+Files are read from the folder given by the environment variable ``DPERM_DATA``. Without that variable
 scikit-learn downloads the data into its cache.
 
 Text files need pyarrow (the extra ``data``).
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from dperm.data.schema.schema import Schema
-from dperm.datasets.description import Description, described_names, read_description
+from dperm.datasets.description import DTYPES, Description, described_names, read_description
 from dperm.datasets.files import data_folder, read_files
 from dperm.datasets.labels import BinaryLabel, ClassLabel, RealLabel
 from dperm.datasets.measured import min_max as on_measured_ranges
@@ -30,24 +30,22 @@ from dperm.errors import PrivacyWarning, warn_caller
 
 __all__ = ["BinaryLabel", "ClassLabel", "Dataset", "Description", "RealLabel", "load", "names"]
 
-_DENSE_DTYPES = ("float32", "float64")
-
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Records, encoded, with the public description that was used.
+    """Encoded records with the public description that was used.
 
     Parameters
     ----------
     X : TabularMatrix or ndarray of shape (n_records, n_features), C order
-        Encoded already: numbers in [0, 1]; one 0/1 column per public category. An estimator takes a tabular
-        matrix with ``schema=data.schema``, an array with ``row_norm=data.row_norm``.
+        Encoded records: numbers in [0, 1]; one 0/1 column per public category. Pass a tabular matrix to an
+        estimator with ``schema=data.schema``, an array with ``row_norm=data.row_norm``.
     y : ndarray of shape (n_records,)
         -1.0 and +1.0 (float64) for two classes, class codes 0, 1, ... (int64), or real targets (float64).
     schema : Schema
-        The public description of the columns that `X` was encoded by.
+        The public description of the columns that `X` was encoded with.
     description : Description
-        Where the data come from, under which terms, and what the labels mean.
+        Origin and terms of the data, and the meaning of the labels.
 
     Examples
     --------
@@ -68,12 +66,12 @@ class Dataset:
 
     @property
     def row_norm(self) -> float:
-        """Bound on the Euclidean norm of a row with the intercept's 1 appended, from `schema` alone."""
+        """Bound on the Euclidean norm of a row, including the 1 of the intercept, from `schema` alone."""
         return self.schema.row_norm()
 
 
 def names() -> tuple[str, ...]:
-    """Return the names that `load` knows.
+    """Return the names of the data sets.
 
     Examples
     --------
@@ -94,18 +92,18 @@ def load(
         "adult" (+1: an income above 50K), "bank" (a subscription), "breast_cancer" (a malignant tumour),
         "kddcup99" (an attack; the 10 % file), "kddcup99_full" (4,898,431 records), "kddcup99_test" (the
         labelled test file), "wine" (a quality of 6 or more, red and white), or "mnist" (the digits 0 to 9);
-        "adult_binned" and "kddcup99_binned" with public bins in place of numbers, which serves private
-        linear models better. As in published experiments: "adult_a9a" (123 zero-one columns), "bank_dummies"
-        (without the first category of each column), "kddcup99_dos" (a denial of service), "wine_quality" (the
-        grade as a real target).
+        "adult_binned" and "kddcup99_binned" with public bins instead of numbers, which suits private linear
+        models better. As in published experiments: "adult_a9a" (123 binary columns), "bank_dummies" (without
+        the first category of each column), "kddcup99_dos" (a denial of service), "wine_quality" (the grade as
+        a real target).
     dense : bool, optional
-        Whether `X` is an array or a `TabularMatrix`. Default: a tabular matrix where there are categories.
+        Whether `X` is an array rather than a `TabularMatrix`. Default: an array if there are no categories.
     dtype : dtype, optional
-        Of an array: float32 or float64 (the default but for "mnist"). Of the numbers of a tabular matrix:
+        Of an array: float32 or float64 (the default except for "mnist"). Of the numbers of a tabular matrix:
         float32 (the default), float64, uint8 or uint16, see `Schema.encode`.
     min_max : bool, default=False
-        Scale numbers from the least to the largest of the records, as published experiments do. That is not
-        private: the result does not count as encoded publicly.
+        Scale numbers by the minimum and maximum of the records, as published experiments do. That is not
+        private: the encoding is no longer public.
 
     Returns
     -------
@@ -114,18 +112,18 @@ def load(
     Raises
     ------
     ValueError
-        When there is no data set of that name, or `dtype` is another type.
+        If there is no data set of that name, or for another `dtype`.
     FileNotFoundError
-        When the data are neither in the folder named by ``DPERM_DATA`` nor obtained by scikit-learn.
+        If the data are not in the folder given by ``DPERM_DATA``, or cannot be obtained by scikit-learn.
     DataError
-        When a file is not the published one.
+        If a file is not the published one.
     ImportError
         For text files without pyarrow.
 
     Warns
     -----
     PrivacyWarning
-        Where constants of the encoding were measured on the records.
+        If constants of the encoding were measured on the records.
 
     Examples
     --------
@@ -141,7 +139,7 @@ def load(
     if dense is None:
         dense = not description.schema.layout.sizes
     wanted = np.dtype(dtype or (description.dtype if dense else "float32")).name
-    if dense and wanted not in _DENSE_DTYPES:
+    if dense and wanted not in DTYPES:
         raise ValueError(f"dtype of a dense matrix must be float32 or float64, got {wanted}")
     if min_max and not wanted.startswith("float"):
         raise ValueError(f"min_max=True needs numbers of type float32 or float64, got {wanted}")
@@ -157,8 +155,8 @@ def load(
         description, matrix = on_measured_ranges(description, matrix)
     if description.measured:
         warn_caller(
-            f"constants of the encoding of {name!r} were measured on the records: no statement about a fit "
-            "covers that",
+            f"constants of the encoding of {name!r} were measured on the records, which no statement about a "
+            "fit covers",
             PrivacyWarning,
         )
     return Dataset(matrix.to_dense(wanted) if dense else matrix, y, description.schema, description)

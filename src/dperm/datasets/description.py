@@ -1,4 +1,4 @@
-"""What is published about a data set, read from the TOML file that ships with the package."""
+"""Public descriptions of data sets, read from TOML files that ship with the package."""
 
 from __future__ import annotations
 
@@ -18,30 +18,16 @@ DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One published file of a data set.
+    """One published file of a data set."""
 
-    Parameters
-    ----------
-    path : str
-        Path below the data folder, with its ``.gz``; the file may also lie there decompressed.
-    sha256_stored : str
-        Of the compressed file that was described, to recognise that very copy.
-    sha256 : str, optional
-        Of the decompressed bytes. This one is checked, so that it does not matter how a mirror
-        compressed the file. Without it, the file must be the described copy.
-    format : {"csv", "idx"}
-    delimiter : str
-        Between the cells of a CSV file.
-    skip_lines : int
-        Lines before the data: a header, or a remark.
-    """
-
-    path: str
-    sha256_stored: str
+    path: str  # path below the data folder, including ``.gz``; the file may also be there decompressed
+    sha256_stored: str  # of the file as it was published, possibly compressed
+    #: Of the decompressed bytes. If given, this one is checked, so that it does not matter how a mirror
+    #: compressed the file; otherwise `sha256_stored` is.
     sha256: str | None = None
-    format: str = "csv"
-    delimiter: str = ","
-    skip_lines: int = 0
+    format: str = "csv"  # or "idx"
+    delimiter: str = ","  # separates the cells of a CSV file
+    skip_lines: int = 0  # lines before the data: a header or a comment
 
     def __post_init__(self) -> None:
         if self.format not in FILE_FORMATS:
@@ -53,26 +39,14 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class FetchRecipe:
-    """How scikit-learn obtains a data set.
-
-    Parameters
-    ----------
-    function : {"fetch_openml", "fetch_kddcup99", "load_breast_cancer"}
-    data_id : int, optional
-        Number of the data set at OpenML.
-    missing : str, optional
-        Category that stands for a missing value.
-    label_values : mapping of str to str
-        Published label for each label that scikit-learn delivers, where they differ.
-    percent10 : bool
-        Of ``fetch_kddcup99``: the 10 % file.
-    """
+    """How scikit-learn obtains a data set."""
 
     function: str
-    data_id: int | None = None
-    missing: str | None = None
+    data_id: int | None = None  # number of the data set at OpenML
+    missing: str | None = None  # category that means a missing value
+    #: Published label for each label of scikit-learn that differs from it.
     label_values: Mapping[str, str] | None = None
-    percent10: bool = True
+    percent10: bool = True  # for ``fetch_kddcup99``: the 10 % file
 
     def __post_init__(self) -> None:
         if self.function not in FETCH_FUNCTIONS:
@@ -90,22 +64,22 @@ class Description:
     name, title, source, licence, citation : str
         What the data are, where they were published, and under which terms.
     bounds : str
-        Where the bounds and the categories of `schema` come from.
+        Origin of the bounds and categories in `schema`.
     schema : Schema
         The columns that are used.
     label : BinaryLabel, ClassLabel or RealLabel
         The last column of the file.
     measured : bool
-        Whether constants of the encoding were measured on the records: for comparison with published results,
-        and not private.
+        Whether constants of the encoding were measured on the records, for comparison with published results;
+        not private.
     file_columns : tuple of str
-        All columns of the file but the label, in their order there; by default those of the schema.
+        All columns of the file except the label, in the order of the file; by default those of the schema.
     files : tuple of SourceFile
-        Empty for data that come with scikit-learn.
+        Empty for data that are part of scikit-learn.
     fetch : FetchRecipe, optional
-        None where scikit-learn does not have the data.
+        None if scikit-learn does not provide the data.
     dtype : {"float64", "float32"}
-        Type of a dense design matrix unless the caller asks for another.
+        Default dtype of a dense design matrix.
 
     Examples
     --------
@@ -144,16 +118,16 @@ class Description:
 
     @classmethod
     def from_text(cls, text: str) -> Description:
-        """Build and check a description from the text of a TOML file: that of a `Schema`, and more entries.
+        """Build and check a description from the text of a TOML file: a `Schema` with more entries.
 
-        ``like = "other"`` takes entries that are not there from the description of that name. Then ``[bins]``
-        may give some of its columns bins, ``[dropped]`` name categories that are a row of zeros, and columns
-        that are ``ignored`` are left out.
+        ``like = "other"`` takes missing entries from the description of that name. Then ``[bins]`` may give
+        some of its columns bins, ``[dropped]`` may name categories to encode as zeros, and ``ignored``
+        columns are left out.
 
         Raises
         ------
         ValueError
-            When the text is not TOML, an entry is missing or unknown, or a value makes no sense.
+            If the text is not TOML, an entry is missing or unknown, or a value is invalid.
         """
         entries = tomllib.loads(text)
         if "like" in entries:
@@ -176,7 +150,7 @@ class Description:
 
 
 def _variant(original: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Entries of a description that says what is different from another."""
+    """Entries of a description that is given by its differences from another."""
     bins, dropped = changes.pop("bins", {}), changes.pop("dropped", {})
     left_out = changes.get("ignored", ())
     columns = original["columns"]
@@ -195,7 +169,7 @@ def _variant(original: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any
 
 
 def _without(column: dict[str, Any], category: str | None) -> dict[str, Any]:
-    """What is different in a column where a category is a row of zeros."""
+    """Changes to a column one of whose categories is to be encoded as zeros."""
     if category is None:
         return {}
     if category not in column.get("categories", ()):
@@ -220,10 +194,7 @@ def described_names() -> tuple[str, ...]:
 def read_description(name: str) -> Description:
     """Return the shipped description called `name`.
 
-    Raises
-    ------
-    ValueError
-        When there is none of that name; the message lists those that exist.
+    Raises ValueError if there is none of that name; the message lists those that exist.
     """
     return Description.from_text(_shipped_text(name))
 

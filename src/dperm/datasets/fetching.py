@@ -1,4 +1,4 @@
-"""Obtaining data sets through scikit-learn, which downloads them into its own cache and checks their sums."""
+"""Data sets obtained through scikit-learn, which downloads them into its cache and verifies checksums."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ logger = logging.getLogger(__name__)
 
 
 def fetch(description: Description) -> Records:
-    """Return the records as scikit-learn delivers them, with the published values of every column.
+    """Return the records from scikit-learn, with the published values of every column.
 
-    Raises
-    ------
-    FileNotFoundError
-        When scikit-learn cannot obtain the data, with the other way to provide them.
+    Raises FileNotFoundError if scikit-learn cannot obtain the data; the message names the other way to
+    provide them.
     """
-    # Imported here: scikit-learn takes longer to import than most data sets take to read.
+    # Importing scikit-learn takes longer than reading most data sets.
     from sklearn import datasets
 
     recipe = description.fetch
@@ -41,7 +39,7 @@ def fetch(description: Description) -> Records:
             if recipe.function == "fetch_kddcup99":
                 bunch = datasets.fetch_kddcup99(percent10=recipe.percent10)
                 return array_records(description, bunch.data, bunch.target)
-            # This parser needs no pandas and gives numbers: the codes of categories, NaN where missing.
+            # This parser does not need pandas and returns numbers: codes of categories, NaN where missing.
             bunch = datasets.fetch_openml(data_id=recipe.data_id, as_frame=False, parser="liac-arff")
     except OSError as error:
         raise FileNotFoundError(
@@ -59,13 +57,12 @@ def _from_files(description: Description) -> str:
 
 
 def _with_categories(recipe: FetchRecipe, bunch: Any) -> NDArray[Any]:
-    """Rows with the names of categories in place of their codes."""
+    """Rows with the names of categories instead of their codes."""
     if not bunch.categories:
         return np.asarray(bunch.data)
     rows = bunch.data.astype(object)
     for j, name in enumerate(bunch.feature_names):
         if name in bunch.categories:
-            # The last entry stands for a missing value.
             names = np.array([*bunch.categories[name], recipe.missing], dtype=object)
             codes = np.where(np.isnan(bunch.data[:, j]), len(names) - 1, bunch.data[:, j])
             rows[:, j] = names[codes.astype(np.intp)]
@@ -74,6 +71,6 @@ def _with_categories(recipe: FetchRecipe, bunch: Any) -> NDArray[Any]:
 
 def _published_labels(recipe: FetchRecipe, labels: NDArray[Any]) -> NDArray[Any]:
     published = recipe.label_values or {}
-    # Grades may arrive as 6.0.
+    # Grades may be floats such as 6.0.
     texts = [label if isinstance(label, str) else f"{label:g}" for label in labels]
     return np.array([published.get(text, text) for text in texts], dtype=object)

@@ -1,4 +1,4 @@
-"""Reading the published files from a local folder."""
+"""Reading published files from a local folder."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _BLOCK_BYTES = 1 << 24  # text that is parsed at a time
 
 
 def data_folder() -> Path | None:
-    """Return the folder that the environment names, or None."""
+    """The folder given by the environment variable, or None."""
     folder = os.environ.get(FOLDER_VARIABLE)
     return Path(folder).expanduser() if folder else None
 
 
 def read_files(description: Description, folder: Path) -> Iterator[Records]:
-    """The records of the files of `description`, one file after the other, in blocks.
+    """The records of the files of `description`, file by file, in blocks.
 
     Raises
     ------
     FileNotFoundError
-        When a file is missing; the message says where it was expected and what else to do.
+        If a file is missing; the message says where it was expected and what else to do.
     DataError
-        When the contents are not the published ones.
+        If the contents are not the published ones.
     ImportError
         For text files without pyarrow.
     """
@@ -53,7 +53,7 @@ def read_files(description: Description, folder: Path) -> Iterator[Records]:
 
 
 def verified_content(description: Description, file: SourceFile, folder: Path) -> bytes:
-    """The decompressed bytes of `file`, whose SHA-256 is the published one."""
+    """The decompressed bytes of `file`, after a check of its SHA-256."""
     path = _existing_path(description, file, folder)
     with path.open("rb") as stored, progress(f"reading {file.path}", path.stat().st_size) as advance:
         if file.sha256 is None:
@@ -91,7 +91,7 @@ def _existing_path(description: Description, file: SourceFile, folder: Path) -> 
     raise FileNotFoundError(
         f"{path} does not exist. {FOLDER_VARIABLE} is {str(folder)!r}, and the data set "
         f"{description.name!r} needs {', '.join(needed.path for needed in description.files)} below it. Put "
-        f"the files there (from {description.source}), point {FOLDER_VARIABLE} to the folder that has "
+        f"the files there (from {description.source}), set {FOLDER_VARIABLE} to the folder that has "
         f"them{other}."
     )
 

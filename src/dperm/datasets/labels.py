@@ -1,4 +1,4 @@
-"""Labels of published data sets: from the values in the files to what a loss expects."""
+"""Labels of published data sets, encoded for a loss."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ClassLabel:
 
 @dataclass(frozen=True)
 class RealLabel:
-    """A number with public bounds, as it stands in the file.
+    """A number with public bounds, as given in the file.
 
     Examples
     --------
@@ -83,11 +83,11 @@ class RealLabel:
     high: float
 
     def encode(self, cells: Cells) -> NDArray[np.float64]:
-        """Numbers of `cells`; DataError for what is none, or not within the bounds."""
+        """`cells` as numbers; DataError if one is not a number or not within the bounds."""
         try:
             numbers = cells.astype(np.float64)
         except ValueError as error:
-            raise DataError(f"column {self.name!r} holds what is no number: {error}") from None
+            raise DataError(f"column {self.name!r} holds a cell that is no number: {error}") from None
         if not ((numbers >= self.low) & (numbers <= self.high)).all():
             raise DataError(f"column {self.name!r} holds a number outside [{self.low:g}, {self.high:g}]")
         return np.asarray(numbers)

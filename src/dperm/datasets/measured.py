@@ -1,4 +1,4 @@
-"""Encodings that use what was measured on the records, as published experiments do. They are not private."""
+"""Encodings with constants measured on the records, as in published experiments; not private."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dperm.datasets.description import Description
 
 
 def without_transforms(description: Description) -> Description:
-    """The same with numbers on their own scale."""
+    """The same description with numbers on a linear scale."""
     columns = [
         replace(column, transform="none") if isinstance(column, Numeric) else column
         for column in description.schema.columns
@@ -23,9 +23,9 @@ def without_transforms(description: Description) -> Description:
 
 
 def min_max(description: Description, matrix: TabularMatrix) -> tuple[Description, TabularMatrix]:
-    """Numbers from the least to the largest that occurs, instead of between public bounds, on [0, 1].
+    """Numbers scaled to [0, 1] by their minimum and maximum instead of public bounds.
 
-    A column in which all numbers are the same keeps its bounds.
+    A constant column keeps its bounds.
     """
     low, high = matrix.numeric.min(axis=0), matrix.numeric.max(axis=0)
     low, span = np.where(high > low, low, 0.0), np.where(high > low, high - low, 1.0)

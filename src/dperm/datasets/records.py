@@ -1,4 +1,4 @@
-"""Records of published data sets, and their encoding into a design matrix and labels."""
+"""Records of published data sets, and their encoding as a design matrix and labels."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.data.schema.columns import Categorical
-from dperm.data.tabular import TabularMatrix
+from dperm.data.tabular import TabularMatrix, stacked_tables
 from dperm.datasets.description import Description
 from dperm.errors import DataError
 
-#: Some records: a table as `Schema.encode` takes it, and the cells of the label.
+#: Some records: a table that `Schema.encode` accepts, and the cells of the label.
 Records = tuple[Any, NDArray[Any]]
 
 
 def array_records(description: Description, rows: NDArray[Any], labels: NDArray[Any]) -> Records:
-    """Records of an array with the columns of the published file; texts may be bytes."""
+    """Records from an array with the columns of the published file; texts may be bytes."""
     if len(rows) != len(labels):
         raise DataError(f"there are {len(rows)} rows and {len(labels)} labels")
     table = dict(zip(description.file_columns, rows.T, strict=True))
@@ -31,7 +31,7 @@ def array_records(description: Description, rows: NDArray[Any], labels: NDArray[
 def encode(
     description: Description, records: Iterable[Records], numeric_dtype: str
 ) -> tuple[TabularMatrix, NDArray[Any]]:
-    """Design matrix and labels. Every row is a function of its own record and of the public `description`."""
+    """Design matrix and labels. Each row is a function of its record and of the public `description`."""
     parts = [
         (description.schema.encode(table, numeric_dtype), description.label.encode(labels))
         for table, labels in records
@@ -41,9 +41,7 @@ def encode(
     matrices, labels = zip(*parts, strict=True)
     if len(parts) == 1:
         return matrices[0], labels[0]
-    numeric = np.concatenate([matrix.numeric for matrix in matrices])
-    codes = np.concatenate([matrix.codes for matrix in matrices])
-    return matrices[0].with_rows(numeric, codes), np.concatenate(labels)
+    return stacked_tables(matrices), np.concatenate(labels)
 
 
 def _texts(cells: NDArray[Any]) -> NDArray[Any]:

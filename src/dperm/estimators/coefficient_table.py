@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -28,17 +29,17 @@ class WithCoefficients:
         Returns
         -------
         pandas.DataFrame or polars.DataFrame
-            A row for each weight, the intercept last: "column" of the table, "category" of it (a level, or
-            the interval of a bin; None for a number), and "coefficient", or one column of numbers for each
-            class. Numbers of a schema are scaled to [0, 1] by their public bounds: a weight is of the whole
-            range.
+            A row for each weight, the intercept last: "column" of the table, "category" (a level, or the
+            interval of a bin; None for a number), and "coefficient", or one column of numbers for each class.
+            With a schema, numbers are scaled to [0, 1] by their public bounds: a weight is the effect of the
+            whole range.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ImportError
-            Where neither pandas nor polars is installed.
+            If neither pandas nor polars is installed.
 
         Examples
         --------
@@ -54,10 +55,19 @@ class WithCoefficients:
         2          job    clerk
         3  (intercept)      NaN
         """
-        return data_frame(self.coefficient_values())
+        values = self.coefficient_values()
+        with suppress(ImportError):
+            import pandas
+
+            return pandas.DataFrame(values)
+        with suppress(ImportError):
+            import polars
+
+            return polars.DataFrame(values)
+        raise ImportError("coefficients() makes a data frame: pip install pandas, or polars")
 
     def coefficient_values(self) -> dict[str, list[Any]]:
-        """The columns of `coefficients` as lists, by name: they need no library of data frames.
+        """The columns of `coefficients` as a dict of lists, without a data frame library.
 
         Examples
         --------
@@ -70,76 +80,32 @@ class WithCoefficients:
         """
         check_is_fitted(self)
         weights = np.atleast_2d(self.coef_).T
-        intercept = np.atleast_1d(self.intercept_) if self._design.fit_intercept else None
         names = self._design.schema or getattr(self, "feature_names_in_", None)
-        classes = getattr(self, "classes_", [None])
-        return coefficient_values(weights, intercept, names, classes[-weights.shape[1] :])
-
-
-def coefficient_values(
-    weights: NDArray[np.float64],
-    intercept: NDArray[np.float64] | None,
-    names: Schema | Sequence[str] | None,
-    classes: Sequence[Any],
-) -> dict[str, list[Any]]:
-    """Column, category and numbers of each weight, the intercept last.
-
-    Parameters
-    ----------
-    weights : (n_features, K) ndarray
-    intercept : (K,) ndarray or None
-    names : Schema, sequence of str or None
-        Of the weights; a schema knows column and category of each.
-    classes : sequence
-        Names of the K columns of numbers, if there are several; else it is "coefficient".
-    """
-    columns, categories = _columns_and_categories(names, len(weights))
-    if intercept is not None:
-        weights = np.vstack([weights, intercept])
-        columns, categories = [*columns, INTERCEPT], [*categories, None]
-    several = weights.shape[1] > 1
-    heads = [_head(label) if several else "coefficient" for label in classes]
-    values = dict(zip(heads, weights.T.tolist(), strict=True))
-    return {"column": columns, "category": categories, **values}
+        columns, categories = _columns_and_categories(names, len(weights))
+        if self._design.fit_intercept:
+            weights = np.vstack([weights, self.intercept_])
+            columns, categories = [*columns, INTERCEPT], [*categories, None]
+        several = weights.shape[1] > 1
+        heads = [_head(label) for label in self.classes_] if several else ["coefficient"]  # type: ignore[attr-defined]
+        values = dict(zip(heads, weights.T.tolist(), strict=True))
+        return {"column": columns, "category": categories, **values}
 
 
 def _head(label: Any) -> str:
-    """Name of the column of a class, which the first two columns must not have."""
+    """Column name of a class, distinct from those of the first two columns."""
     return f"class {label}" if str(label) in ("column", "category") else str(label)
 
 
 def _columns_and_categories(
     names: Schema | Sequence[str] | None, n_features: int
 ) -> tuple[list[str], list[str | None]]:
+    if names is None:
+        names = [f"x{place}" for place in range(n_features)]
     if not isinstance(names, Schema):
-        known = (
-            [f"x{place}" for place in range(n_features)] if names is None else [str(each) for each in names]
-        )
-        return known, [None] * n_features
+        return [str(each) for each in names], [None] * n_features
     pairs = [
         (column.name, None if feature == column.name else feature.removeprefix(f"{column.name}="))
         for column in names.columns
         for feature in column.feature_names
     ]
     return [column for column, _ in pairs], [category for _, category in pairs]
-
-
-def data_frame(values: dict[str, list[Any]]) -> Any:
-    """A data frame of pandas or polars, whichever is installed, in this order.
-
-    Raises
-    ------
-    ImportError
-        Where neither is.
-    """
-    try:
-        import pandas
-
-        return pandas.DataFrame(values)
-    except ImportError:
-        pass
-    try:
-        import polars
-    except ImportError:
-        raise ImportError("coefficients() makes a data frame: pip install pandas, or polars") from None
-    return polars.DataFrame(values)

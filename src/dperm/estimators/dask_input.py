@@ -1,4 +1,4 @@
-"""Dask collections as records and targets of the estimators: nothing of them is computed in this process."""
+"""Dask collections as inputs of the estimators: their partitions are computed on the workers only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def training_collections(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     Raises
     ------
     DataError
-        For collections of other dimensions. Their contents are checked by the workers.
+        For the wrong number of dimensions. The workers check the contents.
     """
     if X.ndim != 2:
         raise DataError(f"X must have two dimensions (records, columns), got {X.ndim}")
@@ -49,7 +49,7 @@ def training_collections(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def found_labels(y: Any) -> NDArray[Any]:
-    """The different labels in a Dask array or series."""
+    """The distinct labels in a Dask array or series."""
     import dask
 
     different = dask.delayed(_different, pure=False)
@@ -57,7 +57,7 @@ def found_labels(y: Any) -> NDArray[Any]:
 
 
 def mapped_targets(y: Any, function: Callable[[NDArray[Any]], NDArray[np.float64]]) -> Any:
-    """``function`` of every block of a Dask array or series, as a lazy array of float64."""
+    """``function`` applied to each block of a Dask array or series, as a lazy float64 array."""
     import dask
 
     apply = dask.delayed(_of_block, pure=False, traverse=False)
@@ -65,7 +65,7 @@ def mapped_targets(y: Any, function: Callable[[NDArray[Any]], NDArray[np.float64
 
 
 def by_blocks(method: Method) -> Method:
-    """A prediction that works on Dask collections, too: lazily, block by block."""
+    """Make a prediction method accept Dask collections as well: lazily, block by block."""
 
     @functools.wraps(method)
     def predict(self: Any, X: Any) -> Any:
@@ -75,7 +75,7 @@ def by_blocks(method: Method) -> Method:
 
 
 class ScoredByBlocks:
-    """`score` for Dask collections: the workers compare predictions with targets, block by block."""
+    """`score` that accepts Dask collections: the workers compare predictions with targets, block by block."""
 
     privacy_: PrivacyStatement
 
@@ -86,20 +86,20 @@ class ScoredByBlocks:
         ----------
         X : (n_samples, n_features) array_like, data frame, RecordFiles, or Dask array or data frame
         y : (n_samples,) array_like, or Dask array or series in the partitions of `X`
-            None with files, which hold the targets, too.
+            None with files, which hold the targets as well.
         sample_weight : (n_samples,) array_like, optional
             Not for Dask data frames.
 
         Returns
         -------
         float
-            Not private: it depends on these records without noise. The first one of a private model in a
-            process warns so; `dperm.metrics.evaluate` is the private way.
+            Not private: it is computed from these records without noise. The first score of a private model
+            in a process warns about this; use `dperm.metrics.evaluate` for private records.
 
         Raises
         ------
         DataError
-            For Dask collections that do not match.
+            For Dask collections whose partitions do not match.
 
         Examples
         --------
@@ -126,15 +126,15 @@ class ScoredByBlocks:
 
 def _targets_of(X: Any, labels: bool) -> NDArray[Any]:
     if not isinstance(X, RecordFiles):
-        raise DataError("y must be given: one target per record; files alone hold them")
+        raise DataError("y must be given, one target per record: only files hold their targets")
     return X.targets() if labels else X.targets().astype(np.float64)
 
 
 @functools.cache
 def _warn_once_of_exact_scores() -> None:
     warn_caller(
-        "score is not private: it is computed from these records without noise. What is published of it, or "
-        "chosen by it, is outside of the model's guarantee; dperm.metrics.evaluate makes a private release.",
+        "score is not private: it is computed from these records without noise. No guarantee covers it or "
+        "what is chosen by it; dperm.metrics.evaluate makes a private release.",
         ExactScoreWarning,
     )
 
@@ -172,12 +172,12 @@ def _compared(summary: Callable[..., Any], model: Any, X: Any, y: Any, sample: N
 
 
 def _hits(targets: NDArray[Any], predictions: NDArray[Any]) -> tuple[int, int]:
-    """Records, and those that are predicted."""
+    """Number of records, and of correct predictions."""
     return len(targets), int(np.count_nonzero(targets == predictions))
 
 
 def _squares(targets: NDArray[Any], predictions: NDArray[Any]) -> tuple[int, float, float, float]:
-    """Records, mean of the targets, and sums of squares about it and about the predictions."""
+    """Number of records, mean of the targets, and sums of squares about the mean and the predictions."""
     if not len(targets):
         return 0, 0.0, 0.0, 0.0
     mean = float(np.mean(targets))
@@ -186,9 +186,9 @@ def _squares(targets: NDArray[Any], predictions: NDArray[Any]) -> tuple[int, flo
 
 
 def _to_send(estimator: Any, name: str) -> tuple[Any, NDArray[Any]]:
-    """The model for workers, and what its method gives for a row."""
+    """The model for the workers, and what its method returns for a sample row."""
     model = copy.copy(estimator)
-    model.ledger = model.random_state = None  # a prediction needs neither, and they do not travel
+    model.ledger = model.random_state = None  # predictions need neither, and a ledger may not be picklable
     return model, getattr(model, name)(_one_row(model))
 
 
@@ -204,14 +204,14 @@ def _predictions(estimator: Any, name: str, X: Any) -> Any:
 
 
 def _delayed_blocks(collection: Any) -> NDArray[Any]:
-    """Of a Dask array in one column of blocks, or of a series or data frame."""
+    """Blocks of a series, a data frame, or a Dask array with a single column of blocks."""
     return np.ravel(np.array(collection.to_delayed(), dtype=object))
 
 
 def _concatenated(
     collection: Any, apply: Callable[[Any], Any], row_shape: tuple[int, ...], dtype: DTypeLike
 ) -> Any:
-    """A lazy array of what is made of every block: a row for a row."""
+    """A lazy array of the results for each block, which have a row for each of its rows."""
     import dask.array
 
     lengths = collection.chunks[0] if hasattr(collection, "chunks") else [np.nan] * collection.npartitions
@@ -224,7 +224,7 @@ def _concatenated(
 
 
 def _one_row(model: Any) -> Any:
-    """A row that the model predicts, whatever it is."""
+    """A row that the model accepts."""
     schema = model._design.schema
     if schema is None:
         row = np.zeros((1, model.n_features_in_))

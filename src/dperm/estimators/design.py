@@ -1,4 +1,4 @@
-"""Design matrices of estimators: what a caller passes as X becomes a matrix that an objective reads."""
+"""Design matrices: the X of a caller becomes a matrix that an objective can read."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from dperm.errors import DataError
 from dperm.estimators.dask_input import training_collections
 from dperm.estimators.input_checks import sound_matrix
 
-# What a prediction works on at a time, so that it stays in the cache: rows, and numbers of a dense matrix.
+# Block size of predictions, so that a block stays in the cache: rows, and numbers of a dense matrix.
 _BLOCK_ROWS, _BLOCK_NUMBERS = 4096, 1 << 18
-# Numbers of a data frame that are turned into an array at a time.
+# Numbers of a data frame that are converted to an array at a time.
 _PART_NUMBERS = 1 << 21
 
 Matrix = NDArray[Any] | TabularMatrix | RecordFiles | EncodedCollection
@@ -32,9 +32,9 @@ Matrix = NDArray[Any] | TabularMatrix | RecordFiles | EncodedCollection
 
 @dataclasses.dataclass(frozen=True)
 class FittedDesign:
-    """How a fit made rows of records: what a prediction needs beside the weights.
+    """How a fit turned records into rows: what a prediction needs besides the weights.
 
-    Parameters of a model may be set anew after its fit; its predictions go on as it was fitted.
+    It is kept apart from the parameters, so that setting those after a fit does not change predictions.
     """
 
     schema: Schema | None
@@ -43,15 +43,15 @@ class FittedDesign:
 
 
 def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -> tuple[Matrix, NDArray[Any]]:
-    """Records and targets of ``fit``, checked; sets ``n_features_in_`` and ``feature_names_in_``.
+    """Records and targets of ``fit``, validated; sets ``n_features_in_`` and ``feature_names_in_``.
 
     Raises
     ------
     ValueError
-        For data that cannot be used.
+        For invalid data.
     """
     schema = estimator.schema
-    check_readable(X=X if schema is None else None, y=y)  # a schema knows more of its columns
+    check_readable(X=X if schema is None else None, y=y)  # a schema checks its columns more closely
     if is_dask_collection(X):
         return training_collections(estimator, X, y)
     if isinstance(X, RecordFiles):
@@ -79,14 +79,14 @@ def _set_features(estimator: Any, n_columns: int) -> None:
 
 
 def prediction_blocks(estimator: Any, X: Any, n_columns: int) -> Iterator[Any]:
-    """Rows to predict as dense arrays of doubles with `n_columns`, as CSR or as tabular matrices, in order.
+    """Rows to predict, in order, as dense float64 arrays with `n_columns`, as CSR or as tabular matrices.
 
-    Of a matrix or data frame no more than a block is copied at a time.
+    At most one block of a matrix or data frame is copied at a time.
 
     Raises
     ------
     ValueError
-        For data that cannot be used, or are not like those of ``fit``.
+        For invalid data, or data unlike those of ``fit``.
     """
     schema = estimator._design.schema
     if isinstance(X, RecordFiles):
@@ -101,7 +101,7 @@ def prediction_blocks(estimator: Any, X: Any, n_columns: int) -> Iterator[Any]:
 
 
 def _file_blocks(estimator: Any, files: RecordFiles, n_columns: int) -> Iterator[Any]:
-    """Rows of files, whose columns must be called like those of ``fit``."""
+    """Rows of files, whose columns must have the names seen in ``fit``."""
     fitted = getattr(estimator, "feature_names_in_", files.feature_names)
     if files.schema is None and list(fitted) != list(files.feature_names):
         raise DataError(
@@ -141,15 +141,15 @@ def _check_width(n_columns: int, fitted: int) -> None:
 
 
 def _validated_parts(estimator: Any, X: Any) -> Iterator[Any]:
-    """The rows of `X`, checked."""
+    """The rows of `X`, validated."""
     check: Callable[..., Any] = partial(validate_data, estimator, reset=False)
     for _, part in _parts(X):
         yield _validated(check, part)
-        check = _check_alone  # how many columns there are, and their names, is known by now
+        check = _check_alone  # the first part has shown the number of columns and their names
 
 
 def _parts(X: Any) -> Iterator[tuple[int, Any]]:
-    """The rows of a data frame in parts, since its arrays are copies, each with its first row; else all."""
+    """Parts of a data frame, each with its first row number, since its arrays are copies; else all of `X`."""
     frame = hasattr(X, "columns") and hasattr(X, "shape")
     if not frame or not (hasattr(X, "iloc") or hasattr(X, "slice")):
         yield 0, X
@@ -175,7 +175,7 @@ def public_row_norm(row_norm: float | None, schema: Schema | None, fit_intercept
 
 
 def schema_facts(schema: Schema | None) -> dict[str, str]:
-    """What a privacy statement says of the schema among what was public."""
+    """What a privacy statement says about the schema, among the public facts."""
     if schema is None:
         return {}
     facts = [repr(schema.name)] if schema.name else []
@@ -191,11 +191,11 @@ def schema_facts(schema: Schema | None) -> dict[str, str]:
 
 
 def _check_files(files: RecordFiles, schema: Schema | None, row_norm: float | None) -> None:
-    """Files are encoded by the schema that they were scanned with, which the estimator must know of."""
+    """Files are encoded by the schema that they were scanned with: the estimator must have the same."""
     if schema is not None and files.schema != schema:
         raise DataError("X are files scanned with another schema, or none: scan them with the same schema=")
     if files.schema is not None and schema is None and row_norm is None:
-        raise DataError("X are files scanned with a schema: pass it to the estimator, too, or a row_norm")
+        raise DataError("X are files scanned with a schema: pass it, or a row_norm, to the estimator as well")
 
 
 def _is_tabular(X: Any, schema: Schema | None) -> bool:
@@ -205,7 +205,7 @@ def _is_tabular(X: Any, schema: Schema | None) -> bool:
 
 
 def _tabular_matrix(X: Any, schema: Schema | None) -> TabularMatrix:
-    """The table encoded by the schema; a tabular matrix as it is."""
+    """The table encoded by the schema; a tabular matrix is returned as it is."""
     if not isinstance(X, TabularMatrix):
         assert schema is not None
         return schema.encode(X)
@@ -218,7 +218,7 @@ _check_alone = partial(check_array, input_name="X")
 
 
 def _validated(check: Callable[..., Any], X: Any, *y: Any, **checks: Any) -> Any:
-    # As dperm.data.dense.as_matrix: the dtype of a frame may come from its cells.
+    # Like dperm.data.dense.as_matrix: the dtype of a frame may depend on its cells.
     dtypes = [np.float64] if hasattr(X, "columns") else [np.float64, np.float32]
     try:
         return check(sound_matrix(X), *y, accept_sparse="csr", dtype=dtypes, **checks)

@@ -1,4 +1,4 @@
-"""scikit-learn's diagram of an estimator, with the guarantee above it."""
+"""scikit-learn's HTML diagram of an estimator, with the privacy guarantee above it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from dperm.statement.privacy_statement import PrivacyStatement
 
 
 class PrivacyDiagram:
-    """What a notebook shows of an estimator: what it guarantees, or a fit would, and the diagram."""
+    """Notebook display of an estimator: its guarantee, or the one a fit will have, and the diagram."""
 
     epsilon: float
     delta: float
     ledger: PrivacyLedger | None
 
     def _repr_html_inner(self) -> str:
-        """The HTML that scikit-learn's ``_repr_html_`` returns where diagrams are asked for."""
+        """The HTML that scikit-learn's ``_repr_html_`` returns if diagrams are enabled."""
         words, tone = _guarantee(self)
         lines = [Text(words, tone), Text(_budget(self.ledger), "small")]
         return Document("", lines).to_fragment() + str(estimator_html_repr(self))
@@ -52,5 +52,5 @@ def _budget(ledger: PrivacyLedger | None) -> str:
         )
     except LedgerError as error:
         return f"Ledger{name}: {error.problem}"
-    except RuntimeError:  # a model that was stored
+    except RuntimeError:  # a stored model has a closed ledger
         return f"Ledger{name}: not here."

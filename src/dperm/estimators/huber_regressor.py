@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import is_dataclass, replace
-from typing import Any
+from dataclasses import dataclass, is_dataclass, replace
 
-from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
-from dperm.data.schema.schema import Schema
 from dperm.estimators.linear_model import PrivateLinearRegressor
+from dperm.estimators.parameters import RegressorParameters
 from dperm.estimators.shared_text import with_shared_text
 from dperm.estimators.standard_errors import WithStandardErrors
 from dperm.losses import Huber, Loss, SquaredError
-from dperm.mechanisms.random_source import RandomState
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Parameters(RegressorParameters):
+    threshold: float = 1.0
+    loss: Loss | None = None
 
 
 @with_shared_text
-class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
+class HuberRegressor(WithStandardErrors, PrivateLinearRegressor, _Parameters):
     """Robust linear regression with a differential privacy guarantee that holds for the program.
 
     Parameters
     ----------
     $budget
     threshold : float, default=1.0
-        Residuals up to it, in the unit of the targets, count as half their square; longer ones linearly.
-        Infinite for the squared error: ridge regression. Its slope has no limit, so that solvers clip
-        gradients, or say what they need; ``solver="sufficient_statistics"`` is for it alone.
+        The loss is quadratic, half the squared residual, up to this threshold in the unit of the targets, and
+        linear beyond. Infinite for the squared error: ridge regression, whose unbounded slope makes solvers
+        clip gradients or refuse. ``solver="sufficient_statistics"`` is for the squared error only.
     loss : Loss, optional
         A regression loss of :mod:`dperm.losses` in place of Huber's, such as ``Welsch()``, ``Tukey()``,
-        ``Power(1.5)`` or ``EpsilonInsensitive(0.1)``, with `target_bound` as its own; `threshold` then says
-        nothing.
+        ``Power(1.5)`` or ``EpsilonInsensitive(0.1)``. It gets this `target_bound`; `threshold` is ignored.
     $model
     $target_bound
     $run
@@ -41,15 +42,15 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
     intercept_ : float
     $fitted
     inference_ : InferenceResult or None
-        What ``solver="noisy_newton"`` found, for `conf_int` and `summary`; None after other solvers.
+        Result of ``solver="noisy_newton"``, for `conf_int` and `summary`; None after other solvers.
 
     Notes
     -----
     $guarantee
 
-    The mean loss plus ``l2/2 ||w||^2`` is minimised. scikit-learn's estimator of that name fits a scale
-    as well; given its ``scale_``, the weights are those of ``threshold = epsilon * scale_`` and
-    ``l2 = 2 alpha * scale_ / n``...
+    The objective is the mean loss plus ``l2/2 ||w||^2``. scikit-learn's estimator of that name fits a scale
+    as well: given its ``scale_``, its weights are those of ``threshold = epsilon * scale_`` and
+    ``l2 = alpha * scale_ / n``.
 
     Examples
     --------
@@ -61,37 +62,6 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
     True
     """
 
-    threshold: float
-    loss: Loss | None
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        threshold: float = 1.0,
-        loss: Loss | None = None,
-        solver: str = "auto",
-        l2: float = 0.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        row_norm: float | None = None,
-        schema: Schema | None = None,
-        target_bound: float | None = None,
-        neighbors: str | None = None,
-        calibration: str = "tight",
-        learn_scales: bool | str = "auto",
-        solver_options: Mapping[str, Any] | None = None,
-        ledger: PrivacyLedger | None = None,
-        n_threads: int | None = None,
-        random_state: RandomState = None,
-        non_finite: str = "raise",
-        weight_bound: float = 1.0,
-        n_public: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self._keep(locals())
-
     def _loss(self, target_bound: float) -> Loss:
         if self.loss is not None:
             chosen: Loss = replace(self.loss, target_bound=target_bound)  # type: ignore[type-var]
@@ -101,7 +71,7 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
         return Huber(self.threshold, target_bound=target_bound)
 
     def _public_target_bound(self) -> float:
-        """The estimator's, or that of a loss that comes with one."""
+        """The estimator's, or that of the loss if it has one."""
         loss = self.loss
         if loss is None:
             return super()._public_target_bound()
@@ -111,7 +81,7 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
             return super()._public_target_bound()
         if self.target_bound not in (None, loss.target_bound):
             raise ValueError(
-                f"target_bound={self.target_bound!r} is not that of the loss, {loss.target_bound!r}: "
+                f"target_bound={self.target_bound!r} differs from that of the loss, {loss.target_bound!r}: "
                 "give one of them"
             )
         return loss.target_bound

@@ -1,4 +1,4 @@
-"""The boundary: what estimators check before a budget is touched."""
+"""Checks of estimators on their arguments and data, made before any budget is charged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dperm.estimators.dask_input import found_labels, mapped_targets
 _NUMBER = (numbers.Real, "a number")
 _NUMBER_OR_NONE = ((numbers.Real, NoneType), "a number or None")
 _FLAG = ((bool, np.bool_), "True or False")
-#: By the name of a parameter: types, and what they are in words.
+#: Accepted types of each parameter, and their description for error messages.
 _KINDS: dict[str, tuple[Any, str]] = {
     "l2": _NUMBER,
     "fit_intercept": _FLAG,
@@ -45,7 +45,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
 def check_epsilon_delta(epsilon: float, delta: float) -> None:
     """Raise ValueError unless ``epsilon > 0`` (infinite allowed) and ``0 <= delta < 1``.
 
-    Solvers that cannot do with delta = 0 say so themselves.
+    Solvers that need delta > 0 check that themselves.
     """
     if not (isinstance(epsilon, numbers.Real) and epsilon > 0):
         raise ValueError(f"epsilon must be a positive number (inf for no privacy), got {epsilon!r}")
@@ -57,10 +57,7 @@ def check_epsilon_delta(epsilon: float, delta: float) -> None:
 
 
 def check_kinds(parameters: Mapping[str, Any]) -> None:
-    """Raise TypeError for a constructor's argument of the wrong kind.
-
-    Whether a value of the right kind is a good one is checked where it is used.
-    """
+    """Raise TypeError for a parameter of the wrong type; values are checked where they are used."""
     for name, value in parameters.items():
         kinds, wanted = _KINDS.get(name, (object, ""))
         if not isinstance(value, kinds):
@@ -70,14 +67,14 @@ def check_kinds(parameters: Mapping[str, Any]) -> None:
 def class_labels(
     y: ArrayLike, classes: Sequence[Any] | None, *, private: bool, max_classes: int | None = None
 ) -> NDArray[Any]:
-    """Two or more labels: the public ``classes`` in their order, or those found in ``y`` with a warning.
+    """The labels: the public ``classes`` in their order, or those found in ``y``, with a warning.
 
-    Of two labels the negative one comes first. `max_classes` is 2, or None for any number.
+    Of two labels, the negative one comes first. `max_classes` is 2, or None for any number.
 
     Raises
     ------
     ValueError
-        When there are not that many labels, or ``y`` holds one that is not in ``classes``.
+        For fewer than two labels or more than `max_classes`, or if ``y`` holds a label not in ``classes``.
     """
     if not is_dask_collection(y):
         check_classification_targets(y)
@@ -85,7 +82,7 @@ def class_labels(
     elif classes is None:
         found = found_labels(y)
         check_classification_targets(found)
-    else:  # the workers check their labels when they turn them into codes
+    else:  # the workers check the labels when they encode them
         found = np.unique(np.asarray(classes))
     if classes is None:
         if max_classes == 2 and len(found) > 2:
@@ -97,8 +94,8 @@ def class_labels(
             raise ValueError(f"y has only one class, {found[0]!r}; pass classes=[negative, positive]")
         if private:
             warn_caller(
-                "classes was not given, so the labels were read from the data: that a label occurs at all "
-                "becomes known, even if one record alone carries it. Pass classes=[negative, positive]"
+                "classes was not given, so the labels were read from the data. That reveals which labels "
+                "occur, even if only one record has them. Pass classes=[negative, positive]"
                 + (", or all classes where there are more." if max_classes is None else "."),
                 PrivacyWarning,
             )
@@ -124,7 +121,7 @@ def _check_known(found: NDArray[Any], classes: NDArray[Any]) -> None:
 
 
 def labels_of(X: Any, y: Any) -> Any:
-    """``y``; or the different labels in files, read in a pass of their own."""
+    """``y``; or the distinct labels in files, read in a separate pass."""
     if not isinstance(X, RecordFiles):
         return y
     if y is not None:
@@ -133,14 +130,14 @@ def labels_of(X: Any, y: Any) -> Any:
 
 
 def with_targets(X: Any, y: Any, encode: Callable[[ArrayLike], NDArray[np.float64]]) -> tuple[Any, Any]:
-    """``X`` and what a loss wants in place of the labels ``y``; from files both come together."""
+    """``X`` and the encoded labels ``y``; files hold both, and encode the labels as they are read."""
     return (X.with_targets(encode), None) if isinstance(X, RecordFiles) else (X, encode(y))
 
 
 def class_codes(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Place of each label in ``classes``, which holds them all; lazily for a Dask collection.
+    """Index of each label in ``classes``, which holds them all; lazily for a Dask collection.
 
-    The workers raise DataError for other labels.
+    There, the workers raise DataError for unknown labels.
     """
     if is_dask_collection(y):
         return cast(NDArray[np.float64], mapped_targets(y, functools.partial(checked_codes, classes=classes)))
@@ -149,7 +146,7 @@ def class_codes(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def checked_codes(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Place of each label in ``classes``; DataError for one that is not there."""
+    """Index of each label in ``classes``; raises DataError for an unknown one."""
     _check_known(np.unique(y), classes)
     return class_codes(y, classes)
 
@@ -162,7 +159,7 @@ def check_options(
     Raises
     ------
     TypeError
-        For those that the function does not take, and for the `own` arguments of the estimator.
+        For arguments that the function does not take, and for the estimator's `own` arguments.
     """
     chosen = dict(options or {})
     taken = sorted(set(chosen) & set(own))
@@ -182,12 +179,22 @@ def check_options(
 
 
 def sound_matrix(X: Any) -> Any:
-    """`X`; where it is sparse, in canonical CSR form, its arrays checked before anybody trusts them."""
+    """`X`; a sparse matrix is validated and converted to canonical CSR form."""
     return as_csr(X) if is_sparse(X) else X
 
 
+def finite_rows(X: Any) -> NDArray[np.bool_]:
+    """Whether each row of a dense or sparse matrix is finite."""
+    if not is_sparse(X):
+        return np.asarray(np.isfinite(np.asarray(X, dtype=np.float64)).all(axis=1))
+    rows = X.tocsr()
+    finite = np.ones(rows.shape[0], dtype=np.bool_)
+    finite[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[~np.isfinite(rows.data)]] = False
+    return finite
+
+
 def row_scales(X: Any, row_norm: float, fit_intercept: bool) -> NDArray[np.float64]:
-    """``min(1, row_norm / norm)`` of each row, the intercept's 1 counted: what training applies."""
+    """``min(1, row_norm / norm)`` of each row, as in training; the norm includes the intercept's 1."""
     if is_sparse(X):
         entries = X.astype(np.float64)
         squares = np.asarray(entries.multiply(entries).sum(axis=1)).ravel()
@@ -202,5 +209,5 @@ def row_scales(X: Any, row_norm: float, fit_intercept: bool) -> NDArray[np.float
 
 
 def is_private(epsilon: float, solver: str) -> bool:
-    """Whether a fit with this solver guarantees anything."""
+    """Whether a fit with this solver has a privacy guarantee."""
     return solver != "nonprivate" and epsilon < math.inf

@@ -1,10 +1,10 @@
-"""What the estimators of linear models share: checks, the objective, the run, prediction."""
+"""Base classes of the estimators: from the data to an objective, the fit, prediction."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
@@ -15,13 +15,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.ledger.terms import relation_of
 from dperm.algorithms.fit import FitResult
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.dense import row_products
 from dperm.data.files.record_files import RecordFiles
-from dperm.data.schema.schema import Schema
 from dperm.estimators.coefficient_table import WithCoefficients
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.design import (
@@ -42,63 +40,32 @@ from dperm.estimators.input_checks import (
     row_scales,
     with_targets,
 )
+from dperm.estimators.parameters import ClassifierParameters, ModelParameters, RegressorParameters
 from dperm.estimators.sklearn_searches import warn_of_search
 from dperm.estimators.solvers import Call, check_solver, solver_call
 from dperm.estimators.storage.onnx_graph import to_onnx
 from dperm.estimators.storage.saving import save_model
 from dperm.estimators.storage.state import StoredWithoutLedger
 from dperm.losses import Loss
-from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective
-from dperm.statement.privacy_statement import PrivacyStatement
 
 
-class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  # type: ignore[misc]
-    """Weights that minimise the mean of a loss, with a guarantee.
-
-    A subclass names its parameters in its own ``__init__``, as scikit-learn wants them, and says which
-    loss they mean.
-    """
-
-    epsilon: float
-    delta: float
-    solver: str
-    l2: float
-    fit_intercept: bool
-    penalize_intercept: bool
-    row_norm: float | None
-    schema: Schema | None
-    neighbors: str | None
-    calibration: str
-    learn_scales: bool | str
-    solver_options: Mapping[str, Any] | None
-    ledger: PrivacyLedger | None
-    n_threads: int | None
-    random_state: RandomState
-    non_finite: str
-    weight_bound: float
-    n_public: int | None
-    verbose: int
-
-    n_features_in_: int
-    coef_: NDArray[np.float64]
-    intercept_: Any
-    privacy_: PrivacyStatement
-    _design: FittedDesign
-
-    def _keep(self, arguments: Mapping[str, Any]) -> None:
-        """Set the arguments of ``__init__``, its ``locals()``, as they are: `fit` checks them."""
-        for name, value in arguments.items():
-            if name != "self":
-                setattr(self, name, value)
+class PrivateLinearModel(
+    WithCoefficients,
+    PrivacyDiagram,
+    StoredWithoutLedger,
+    BaseEstimator,  # type: ignore[misc]
+    ModelParameters,
+):
+    """A linear model that minimises a mean loss with a privacy guarantee: a subclass chooses the loss."""
 
     @abstractmethod
     def _problem(self, X: Any, y: Any) -> tuple[Loss, Any, Any]:
-        """The loss, and records and targets as an objective takes them; all of them checked."""
+        """The loss, and validated records and targets as an objective takes them."""
 
     @abstractmethod
     def _set_weights(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> None:
-        """Set ``coef_`` and ``intercept_`` from an array of a row per column, and the row of the 1."""
+        """Set ``coef_`` and ``intercept_`` from the weights, a row per feature, and the intercept's row."""
 
     def fit(
         self,
@@ -108,22 +75,22 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         *,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Fit to records ``X`` with labels or real targets ``y``.
+        """Fit the model to records ``X`` with labels or real targets ``y``.
 
         Parameters
         ----------
         X : (n_samples, n_features) array_like, TabularMatrix, RecordFiles, or data frame with a `schema`
-            float32 or float64 in C order is read in place. Files hold the targets, too.
+            float32 or float64 arrays in C order are read in place. Files hold the targets as well.
         y : (n_samples,) array_like, or None with files
-            Labels for a classifier. Real numbers for a regressor, moved onto `target_bound` where beyond.
+            Labels for a classifier. Real numbers for a regressor, clipped at `target_bound`.
         counts : (n_samples,) array_like of int, optional
-            How many identical records each row stands for, as :func:`dperm.data.aggregate` returns them;
-            not for files or Dask collections. Neighbouring data differ in one record, not in one row.
+            Multiplicity of each row, as :func:`dperm.data.aggregate` returns it; not for files or Dask
+            collections. Neighbouring data differ in one record, not in one row.
         sample_weight : (n_samples,) array_like, optional
-            What multiplies the loss of each record, before gradients are clipped; not for files or Dask
-            collections. Private, like the record: a weight outside ``[0, weight_bound]`` is moved there,
-            silently, and NaN counts 0. The risk is the sum divided by the public number of records, not by
-            the sum of the weights.
+            Factor on the loss of each record, applied before gradients are clipped; not for files or Dask
+            collections. Private, like the record: weights are silently clipped to ``[0, weight_bound]``, and
+            NaN counts as 0. The empirical risk is the weighted sum divided by the public number of records,
+            not by the sum of the weights.
 
         Returns
         -------
@@ -132,9 +99,9 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         Raises
         ------
         ValueError, TypeError
-            For an argument or data that cannot be used. Nothing is charged.
+            For invalid arguments or data. Nothing is charged.
         BudgetExceededError
-            When the ledger cannot afford the fit. Nothing is charged.
+            If the ledger cannot afford the fit. Nothing is charged.
 
         Examples
         --------
@@ -152,7 +119,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
     def _objective(
         self, X: Any, y: Any, counts: ArrayLike | None, sample_weight: ArrayLike | None = None
     ) -> Objective:
-        """What `fit` minimises, everything about it checked; sets what it learns from `X` and `y` alone."""
+        """The validated objective of `fit`; sets the attributes that depend on `X` and `y` alone."""
         self._check_parameters()
         loss, X, targets = self._problem(X, y)
         return Objective(
@@ -198,7 +165,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         )
 
     def _take(self, result: FitResult) -> Self:
-        """Set what a solver found."""
+        """Set the fitted attributes from the result of a solver."""
         self._design = FittedDesign(self.schema, float(self._row_norm()), bool(self.fit_intercept))
         coef = result.coef
         if self.fit_intercept:
@@ -212,25 +179,25 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         return self
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted model to a file that :func:`dperm.load` reads, as JSON.
+        """Save the fitted model as a JSON file that :func:`dperm.load` reads.
 
         Parameters
         ----------
         path : str or path
-            A file of this name is replaced, when the new one is complete.
+            An existing file is replaced atomically, once the new one is complete.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ValueError
-            For a parameter or labels that JSON has no types for.
+            For a parameter or labels that JSON cannot represent.
 
         Notes
         -----
-        It holds weights (bit for bit), labels, schema, statement and parameters, and what `summary` rests on;
-        neither the ledger nor the random state. All of it is public, if the statement holds. The JSON Schema
-        of the format is ``model.schema.json`` in ``dperm/estimators/storage``.
+        The file holds the weights (bit for bit), labels, schema, statement and parameters, and what `summary`
+        needs, but neither the ledger nor the random state. All of it is public, if the statement holds.
+        ``model.schema.json`` in ``dperm/estimators/storage`` is the JSON Schema of the format.
 
         Examples
         --------
@@ -245,35 +212,35 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         save_model(self, path)
 
     def to_onnx(self, dtype: str = "float32") -> Any:
-        """The fitted model as an ONNX graph, for programs that have no Python.
+        """The fitted model as an ONNX graph, for use without Python.
 
         Parameters
         ----------
         dtype : {"float32", "float64"}
-            Of the numbers that it takes and gives; it computes in double precision.
+            Type of the inputs and outputs; the graph computes in double precision.
 
         Returns
         -------
         onnx.ModelProto
             ``onnx.save(model.to_onnx(), "model.onnx")`` writes it. Inputs: "X" of shape (n, n_features); or,
-            with a schema, each column of the table as a (n, 1) tensor of its name: numbers of that dtype,
-            categories as texts, int64 or bool. Outputs: "label" and "probabilities" of logistic regression,
-            "label" and "scores" (of the second label) of `LinearSVC`, "variable" of shape (n, 1) of a
-            regressor. The statement is among the properties of the model, as "privacy".
+            with a schema, a (n, 1) tensor for each column of the table, under its name: numbers of that
+            dtype, categories as strings, int64 or bool. Outputs: "label" and "probabilities" for logistic
+            regression, "label" and "scores" (of the second label) for `LinearSVC`, "variable" of shape (n, 1)
+            for a regressor. The metadata property "privacy" holds the statement.
 
         Raises
         ------
         NotFittedError
             Before `fit`.
         ImportError
-            Without onnx.
+            If onnx is not installed.
         ValueError
-            For labels or names of columns that ONNX cannot have.
+            For labels or column names that ONNX cannot represent.
 
         Notes
         -----
-        Rows are encoded and scaled as in training. Where the schema makes an error of a value, the graph
-        gives NaN; a text that is no category is unknown, never missing.
+        Rows are encoded and scaled as in training. The graph returns NaN for values that the schema refuses;
+        a string that is not a category counts as unknown, never as missing.
 
         Examples
         --------
@@ -304,11 +271,11 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         return public_row_norm(self.row_norm, self.schema, self.fit_intercept)
 
     def _weights_of_targets(self) -> Mapping[float, float] | str | None:
-        """Weights of classes by targets as the loss wants them."""
+        """Class weights, by the encoded target."""
         return None
 
     def _by_label(self, public: Mapping[str, Any]) -> dict[str, Any]:
-        """Public facts, those of targets by the labels that stand for them."""
+        """Public facts, with labels in place of encoded targets."""
         return dict(public)
 
     def _options_of_solver(self) -> Mapping[str, Any] | None:
@@ -316,7 +283,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         return self.solver_options
 
     def _keep_inference(self, result: FitResult) -> None:
-        """Keep what a solver found beside the weights."""
+        """Keep the results of a solver other than the weights."""
 
     def _is_private(self) -> bool:
         return is_private(self.epsilon, self.solver)
@@ -333,12 +300,13 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         return tags
 
 
-class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
-    """A linear classifier: a subclass says which loss, and how many classes it takes."""
-
-    classes: Sequence[Any] | None
-    classes_: NDArray[Any]
-    class_weight: Mapping[Any, float] | str | None
+class PrivateLinearClassifier(
+    ScoredByBlocks,
+    ClassifierMixin,  # type: ignore[misc]
+    PrivateLinearModel,
+    ClassifierParameters,
+):
+    """A linear classifier: a subclass chooses the loss and the number of classes."""
 
     _max_classes: int | None = None
 
@@ -354,7 +322,7 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
         return self._loss(), *with_targets(X, y, self._targets)
 
     def _targets(self, y: ArrayLike) -> NDArray[np.float64]:
-        """Labels as the loss wants them: -1 and +1, or codes."""
+        """Labels as the loss expects them: -1 and +1, or codes."""
         codes = class_codes(y, self.classes_)
         return 2.0 * codes - 1.0 if len(self.classes_) == 2 else codes
 
@@ -364,7 +332,7 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
             return given
         unknown = [label for label in given if label not in self.classes_]
         if unknown:
-            raise ValueError(f"class_weight has a weight of {unknown[0]!r}, which is not among the classes")
+            raise ValueError(f"class_weight has a weight for {unknown[0]!r}, which is not among the classes")
         targets = self._targets(self.classes_)
         pairs = zip(targets, self.classes_, strict=True)
         return {float(target): given[label] for target, label in pairs if label in given}
@@ -384,8 +352,8 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Score of the positive class, shape ``(n_samples,)``, or of each class, ``(n_samples, n_classes)``.
 
-        Rows are scaled as in training. Scores of logistic regression are log-odds, or logarithms of
-        probabilities up to a constant.
+        Rows are scaled as in training. For logistic regression the scores are log-odds, or, with more than
+        two classes, log-probabilities up to a constant for each row.
 
         Examples
         --------
@@ -419,10 +387,13 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
         return np.asarray(self.classes_[best])
 
 
-class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
-    """A linear regressor: a subclass says which loss, given the bound on the targets."""
-
-    target_bound: float | None
+class PrivateLinearRegressor(
+    ScoredByBlocks,
+    RegressorMixin,  # type: ignore[misc]
+    PrivateLinearModel,
+    RegressorParameters,
+):
+    """A linear regressor: a subclass chooses the loss, given the bound on the targets."""
 
     @abstractmethod
     def _loss(self, target_bound: float) -> Loss:
@@ -432,7 +403,7 @@ class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel)
         if self.non_finite != "zero" or isinstance(X, RecordFiles) or is_dask_collection(X):
             X, y = training_data(self, X, y, y_numeric=True)
         else:
-            y = column_or_1d(y, dtype=np.float64)  # those that are not finite will count for nothing
+            y = column_or_1d(y, dtype=np.float64)  # the objective ignores records that are not finite
             X, _ = training_data(self, X, np.where(np.isfinite(y), y, 0.0), y_numeric=True)
         return self._loss(self._public_target_bound()), X, y
 
@@ -460,8 +431,8 @@ class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel)
             return self.target_bound
         if self._is_private():
             raise ValueError(
-                "target_bound must be given: a public bound on |y|, in the unit of y, chosen from what is "
-                "known of the targets and not from the data; targets beyond it are moved onto it"
+                "target_bound must be given: a public bound on |y|, in the unit of y, chosen from domain "
+                "knowledge and not from the data; targets beyond it are clipped"
             )
         return math.inf
 

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, log_softmax, softmax
 
-from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
-from dperm.data.schema.schema import Schema
 from dperm.estimators.dask_input import by_blocks
 from dperm.estimators.linear_model import PrivateLinearClassifier
 from dperm.estimators.shared_text import with_shared_text
 from dperm.estimators.standard_errors import WithStandardErrors
 from dperm.losses import Loss, Softmax, get_loss
-from dperm.mechanisms.random_source import RandomState
 
 
 @with_shared_text
 class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
     """Logistic regression with a differential privacy guarantee that holds for the program.
 
-    With more than two classes it is multinomial: the softmax loss, one column of weights per class, which
-    fewer solvers serve.
+    With more than two classes it is multinomial: the softmax loss with one weight vector per class, which
+    fewer solvers support.
 
     Parameters
     ----------
     $budget
     $model
     classes : sequence of two or more labels, optional
-        The public labels; of two, the negative first. When not given they are read from the data, with a
+        The public labels; of two, the negative first. By default they are read from the data, with a
         PrivacyWarning.
     $class_weight
     $run
@@ -39,12 +33,12 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
     Attributes
     ----------
     coef_ : (1, n_features) or (n_classes, n_features) ndarray
-        One row for two classes, or else one per class.
+        One row for two classes, otherwise one per class.
     intercept_ : (1,) or (n_classes,) ndarray
     classes_ : (n_classes,) ndarray
     $fitted
     inference_ : InferenceResult or None
-        What ``solver="noisy_newton"`` found, for `conf_int` and `summary`; None after other solvers.
+        Result of ``solver="noisy_newton"``, for `conf_int` and `summary`; None after other solvers.
 
     Notes
     -----
@@ -59,33 +53,6 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
     >>> model.fit(minmax_scale(X), y).score(minmax_scale(X), y) > 0.8
     True
     """
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        solver: str = "auto",
-        l2: float = 0.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        row_norm: float | None = None,
-        schema: Schema | None = None,
-        classes: Sequence[Any] | None = None,
-        neighbors: str | None = None,
-        calibration: str = "tight",
-        learn_scales: bool | str = "auto",
-        solver_options: Mapping[str, Any] | None = None,
-        ledger: PrivacyLedger | None = None,
-        n_threads: int | None = None,
-        random_state: RandomState = None,
-        non_finite: str = "raise",
-        class_weight: Mapping[Any, float] | str | None = None,
-        weight_bound: float = 1.0,
-        n_public: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self._keep(locals())
 
     def _loss(self) -> Loss:
         return get_loss("logistic") if len(self.classes_) == 2 else Softmax(len(self.classes_))
@@ -110,7 +77,7 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
 
     @by_blocks
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Logarithm of `predict_proba`, without underflow.
+        """Logarithm of `predict_proba`, computed without underflow.
 
         Examples
         --------

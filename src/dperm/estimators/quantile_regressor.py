@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
-from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
-from dperm.data.schema.schema import Schema
 from dperm.estimators.linear_model import PrivateLinearRegressor
+from dperm.estimators.parameters import RegressorParameters
 from dperm.estimators.shared_text import with_shared_text
 from dperm.losses import Pinball
-from dperm.mechanisms.random_source import RandomState
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Parameters(RegressorParameters):
+    quantile: float = 0.5
+    curvature: float = math.inf
 
 
 @with_shared_text
-class QuantileRegressor(PrivateLinearRegressor):
+class QuantileRegressor(PrivateLinearRegressor, _Parameters):
     """Linear quantile regression with a differential privacy guarantee that holds for the program.
 
     Parameters
@@ -24,9 +27,8 @@ class QuantileRegressor(PrivateLinearRegressor):
     quantile : float, default=0.5
         The share of targets below the prediction, strictly between 0 and 1.
     curvature : float, default=inf
-        Infinite for the pinball loss itself; a finite one, in units of one over the targets', replaces its
-        kink by a ramp, for solvers that need a smooth loss. It raises the loss by at most
-        ``1 / (8 curvature)``.
+        Infinite for the pinball loss itself. A finite curvature, in the inverse unit of the targets, smooths
+        the kink, for solvers that need a smooth loss; it raises the loss by at most ``1 / (8 curvature)``.
     $model
     $target_bound
     $run
@@ -41,8 +43,8 @@ class QuantileRegressor(PrivateLinearRegressor):
     -----
     $guarantee
 
-    The mean loss plus ``l2/2 ||w||^2`` is minimised; scikit-learn's estimator of that name penalises the
-    absolute values of the weights instead, so that the two agree where neither penalises.
+    The objective is the mean loss plus ``l2/2 ||w||^2``; scikit-learn's estimator of that name has an L1
+    penalty instead, so the two agree without a penalty.
 
     Examples
     --------
@@ -53,37 +55,6 @@ class QuantileRegressor(PrivateLinearRegressor):
     >>> model.fit(X, y).score(X, y) > 0.8
     True
     """
-
-    quantile: float
-    curvature: float
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        quantile: float = 0.5,
-        curvature: float = math.inf,
-        solver: str = "auto",
-        l2: float = 0.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        row_norm: float | None = None,
-        schema: Schema | None = None,
-        target_bound: float | None = None,
-        neighbors: str | None = None,
-        calibration: str = "tight",
-        learn_scales: bool | str = "auto",
-        solver_options: Mapping[str, Any] | None = None,
-        ledger: PrivacyLedger | None = None,
-        n_threads: int | None = None,
-        random_state: RandomState = None,
-        non_finite: str = "raise",
-        weight_bound: float = 1.0,
-        n_public: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self._keep(locals())
 
     def _loss(self, target_bound: float) -> Pinball:
         return Pinball(self.quantile, target_bound, curvature=self.curvature)

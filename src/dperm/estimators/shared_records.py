@@ -1,4 +1,4 @@
-"""Several models of the same records: checked and prepared once, and read together where possible."""
+"""Fits of several models to the same records: validated once, and sharing passes where possible."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from dperm.algorithms.noisy_gd import noisy_gd_steps
 from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.objective.objective import Objective
 
-# Parameters that change how an objective is minimised, or its ridge term, and not what is read of the
-# records.
+# Parameters of the optimisation or the ridge term, which do not change how the records are read.
 _NOT_OF_THE_DATA = {"l2", "solver", "solver_options", "calibration"}
-# What a model learns from the records before its solver is called.
+# Attributes that a model sets before its solver runs.
 _LEARNED = ("classes_", "n_features_in_", "feature_names_in_")
 
 
 class SharedRecords:
-    """Records that models are fitted to which differ in some of their parameters.
+    """Records for fitting models that differ in some of their parameters.
 
     Parameters
     ----------
     X, y, counts, weights
-        As of the models' ``fit``.
+        As in the models' ``fit``.
     """
 
     def __init__(
@@ -35,17 +34,17 @@ class SharedRecords:
         self._prepared: list[tuple[dict[str, Any], PrivateLinearModel, Objective]] = []
 
     def check(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> None:
-        """Raise what a fit would raise of the records."""
+        """Raise the errors that a fit would raise for these records."""
         self._objective(model, settings)
 
     def fit(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> None:
-        """As ``model.fit``; `settings` are the parameters in which the model may differ from the others."""
+        """Like ``model.fit``; `settings` are the parameters in which the model may differ from the others."""
         model._solve(self._objective(model, settings))
 
     def fit_all(self, models: Sequence[PrivateLinearModel], settings: Sequence[Mapping[str, Any]]) -> None:
-        """Fit each model, bit for bit as ``model.fit`` does; those with `noisy_gd` in lockstep.
+        """Fit each model, with the bits of ``model.fit``; those with `noisy_gd` run in lockstep.
 
-        What goes in lockstep learns no scales unless it is told to: ``learn_scales="auto"`` is False there.
+        A fit that learns scales cannot run in lockstep: ``learn_scales="auto"`` means False here.
         """
         together: dict[int, list[tuple[PrivateLinearModel, Objective, Steps]]] = {}
         for model, own in zip(models, settings, strict=True):
@@ -63,7 +62,7 @@ class SharedRecords:
                 model._take(result)
 
     def _objective(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> Objective:
-        """What the model minimises; the model learns what it learns from the records alone."""
+        """The objective of the model; sets the attributes that depend on the records alone."""
         seen = {name: value for name, value in settings.items() if name not in _NOT_OF_THE_DATA}
         for known, like, objective in self._prepared:
             if _equal(known, seen):
@@ -80,5 +79,5 @@ class SharedRecords:
 def _equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     try:
         return bool(one == other)
-    except ValueError:  # arrays among them
+    except ValueError:  # comparing arrays
         return False

@@ -1,9 +1,9 @@
-"""Warnings of scikit-learn's searches and cross-validations: they pay for every fit and score exactly.
+"""Warnings about scikit-learn's searches and cross-validations, which charge every fit and score exactly.
 
-Nor can their processes charge a ledger in memory: that is refused in words.
+Their worker processes cannot charge a ledger in memory either: that is an error.
 
-scikit-learn does not tell an estimator who fits it. But it clones estimators before it fits them, in the
-caller's process, also where workers fit the clones: who clones a model is looked for on the stack.
+scikit-learn does not tell an estimator who fits it. But it clones estimators before it fits them, always in
+the caller's process, so a clone looks for the search on the call stack.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _FUNCTIONS = ("cross_validate", "cross_val_predict")
 
 
 def warn_of_search(model: Any) -> None:
-    """Warn if a model is cloned by a search or a cross-validation, with the total that this is to cost.
+    """Warn if a search or a cross-validation clones the model, and name the total cost.
 
     Raises
     ------
     TypeError
-        If its processes could not charge the model's ledger.
+        If its worker processes could not charge the model's ledger.
     """
     frame = _search_frame()
     if frame is None or not model._is_private():
@@ -59,7 +59,7 @@ def warn_of_search(model: Any) -> None:
 
 
 def _check_ledger_serves(ledger: Any, frame: FrameType, name: str) -> None:
-    """By itself, joblib says no more than that it could not pickle something."""
+    """Raise an error that is clearer than joblib's, which only says that pickling failed."""
     if not isinstance(ledger, PrivacyLedger) or ledger.serves_processes:
         return
     known = frame.f_locals
@@ -74,7 +74,7 @@ def _check_ledger_serves(ledger: Any, frame: FrameType, name: str) -> None:
 
 
 def _search_frame() -> FrameType | None:
-    """The frame of the search or cross-validation that led here."""
+    """The stack frame of the search or cross-validation, if this is called from one."""
     if _VALIDATION not in sys.modules:
         return None
     frame: FrameType | None = sys._getframe()
@@ -87,10 +87,10 @@ def _search_frame() -> FrameType | None:
 
 
 def _was_warned_of(frame: FrameType) -> bool:
-    """Whether this is not its first clone."""
+    """Whether an earlier clone has already warned about this search or cross-validation."""
     if _is_search(frame):
-        return "base_estimator" in frame.f_locals  # the first one
-    workers = frame.f_locals.get("parallel")  # as long as the validation
+        return "base_estimator" in frame.f_locals  # which `fit` sets by its first clone
+    workers = frame.f_locals.get("parallel")  # lives as long as the validation
     known = workers in _warned
     _warned.add(workers)
     return known
@@ -101,7 +101,7 @@ def _is_search(frame: FrameType) -> bool:
 
 
 def _number_of_fits(frame: FrameType) -> int | None:
-    """How many fits there will be, where that can be told beforehand."""
+    """The number of fits to come, if it is known in advance."""
     from sklearn.model_selection import ParameterGrid, check_cv
 
     known = frame.f_locals

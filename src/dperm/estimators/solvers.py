@@ -1,4 +1,4 @@
-"""The algorithms as solvers of an estimator: their names, the default, and the call."""
+"""The algorithms as solvers of the estimators: their names, the default, and the call."""
 
 from __future__ import annotations
 
@@ -149,13 +149,13 @@ def _pure_solver(loss: Loss, signal: float, objective: Objective | None) -> str:
 
 
 def check_solver(name: str) -> None:
-    """Raise ValueError for a name that is neither "auto" nor a solver's."""
+    """Raise ValueError unless the name is "auto" or that of a solver."""
     if not isinstance(name, str) or (name != "auto" and name not in SOLVERS):
         raise ValueError(f"solver must be 'auto' or one of {sorted(SOLVERS)}, got {name!r}")
 
 
 class Call(NamedTuple):
-    """A solver and the arguments of a fit but the objective."""
+    """A solver and its arguments, except the objective."""
 
     name: str
     arguments: dict[str, Any]
@@ -179,7 +179,7 @@ def solver_call(
     options: Mapping[str, Any] | None,
     verbose: int,
 ) -> Call:
-    """How to minimise the objective with that solver.
+    """The call that minimises the objective with that solver.
 
     Parameters
     ----------
@@ -188,16 +188,16 @@ def solver_call(
     objective : Objective
     epsilon, delta : float
     common : mapping
-        neighbors, calibration, learn_scales, ledger and random_state; the last two may be None.
+        neighbors, calibration, learn_scales, ledger and random_state, the last two possibly None.
     options : mapping, optional
         Further keyword arguments of the solver.
     verbose : int
-        Print progress to standard error unless 0.
+        If not 0, print progress to standard error.
 
     Raises
     ------
     ValueError
-        When the objective lacks what the solver needs, or the solver has no such option. Nothing is
+        If the objective does not meet the solver's requirements, or the solver has no such option. Nothing is
         charged.
     """
     automatic = name == "auto"
@@ -216,17 +216,16 @@ def solver_call(
             f"calibration='paper' needs a solver with published noise, and solver='auto' chose {name!r}, "
             f"which has none: pass solver= one of {', '.join(map(repr, PUBLISHED))}"
         )
-    solver = SOLVERS[name]
     reason = _refusal(name, objective)
     if reason is not None:
         raise ValueError(f"solver={name!r} {reason}")
-    chosen = check_options(solver, options, own=("epsilon", "delta", *common))
+    chosen = check_options(SOLVERS[name], options, own=("epsilon", "delta", *common))
     if verbose:
         chosen.setdefault("callback", progress(name))
     if name == "nonprivate":
         _refuse_ledger(common["ledger"])
         return Call(name, chosen)
-    return Call(name, {"epsilon": epsilon, "delta": delta, **_accepted(name, solver, common), **chosen})
+    return Call(name, {"epsilon": epsilon, "delta": delta, **_accepted(name, common), **chosen})
 
 
 def _refuse_ledger(ledger: Any) -> None:
@@ -239,14 +238,14 @@ def _refuse_ledger(ledger: Any) -> None:
 
 
 def _refusal(name: str, objective: Objective) -> str | None:
-    """Why the objective will not do for that solver, as the end of a sentence."""
+    """Why the solver cannot minimise the objective, as the end of a sentence."""
     reason: str | None = SOLVERS[name].needs.refusal(objective)  # type: ignore[attr-defined]
     return reason
 
 
-def _accepted(name: str, solver: Solver, common: Mapping[str, Any]) -> dict[str, Any]:
-    """The common keywords that the solver takes; the others must have their default."""
-    known = inspect.signature(solver).parameters
+def _accepted(name: str, common: Mapping[str, Any]) -> dict[str, Any]:
+    """The common keywords that the solver accepts; the others must have their default values."""
+    known = _parameters(name)
     learn_scales = learn_scales_choice("learn_scales", common["learn_scales"])
     if "learn_scales" not in known and learn_scales is True:
         able = ", ".join(repr(each) for each in SOLVERS if "learn_scales" in _parameters(each))

@@ -1,4 +1,4 @@
-"""Confidence intervals of the estimators that have a solver with standard errors."""
+"""Confidence intervals for the estimators with a solver that gives standard errors."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from dperm.algorithms.fit import FitResult
 from dperm.algorithms.inference import InferenceResult
 from dperm.data.schema.columns import Categorical, Numeric
 from dperm.data.schema.schema import Schema
+from dperm.estimators.coefficient_table import INTERCEPT
 from dperm.estimators.design import FittedDesign
 
 
 class WithStandardErrors:
-    """Intervals and a table of the weights, after a fit with ``solver="noisy_newton"``.
+    """Confidence intervals and a table of the weights, after a fit with ``solver="noisy_newton"``.
 
     Attributes
     ----------
     inference_ : InferenceResult or None
-        What the solver found; None after a fit with another solver.
+        The solver's result; None after a fit with another solver.
     """
 
     solver: str
@@ -32,17 +33,17 @@ class WithStandardErrors:
     inference_: InferenceResult | None
 
     def conf_int(self, level: float = 0.95) -> NDArray[np.float64]:
-        """Confidence intervals of the weights, those of ``coef_`` and then that of ``intercept_``.
+        """Confidence intervals of the weights: those of ``coef_``, then that of ``intercept_``.
 
         Parameters
         ----------
         level : float
-            Probability with which each covers.
+            Coverage probability of each interval.
 
         Returns
         -------
         ndarray of shape (n_weights, 2)
-            NaN where refused: the data, or the noise, do not let the weight be known.
+            NaN where there is no interval because the data or the noise do not determine the weight.
 
         Raises
         ------
@@ -66,10 +67,10 @@ class WithStandardErrors:
         return self._inference().conf_int(level)
 
     def summary(self, level: float = 0.95) -> str:
-        """A table of the weights with standard errors, z, p and intervals, as text to print.
+        """A printable table of the weights with standard errors, z, p and confidence intervals.
 
-        Of each factor of a schema beside an intercept, the first level is left out: the weights of the others
-        are differences to it.
+        With an intercept, the first level of each categorical or binned column of a schema is the reference
+        level: it is left out, and the weights of the other levels are differences from it.
 
         Examples
         --------
@@ -97,7 +98,7 @@ class WithStandardErrors:
         check_is_fitted(self)
         if self.inference_ is None:
             raise AttributeError(
-                f"solver={self.solver!r} gives no standard errors: fit with solver='noisy_newton' for them"
+                f"solver={self.solver!r} gives no standard errors: fit with solver='noisy_newton'"
             )
         return self.inference_
 
@@ -108,10 +109,10 @@ class WithStandardErrors:
             names = [str(name) for name in self.feature_names_in_]
         else:
             return None
-        return names + ["(intercept)"] * self._design.fit_intercept
+        return names + [INTERCEPT] * self._design.fit_intercept
 
     def _options_of_solver(self) -> Any:
-        """Those given, and the levels that a schema's factors leave out."""
+        """The given options, with the reference levels of a schema as the default of `omit`."""
         if self.solver != "noisy_newton" or self.schema is None or "omit" in (self.solver_options or {}):
             return self.solver_options
         return {"omit": reference_levels(self.schema, self.fit_intercept), **(self.solver_options or {})}
@@ -121,10 +122,10 @@ class WithStandardErrors:
 
 
 def reference_levels(schema: Schema, fit_intercept: bool) -> list[int]:
-    """Columns of the design matrix without which none is a sum of others, by the schema alone.
+    """Columns of the design matrix to leave out so that it has full rank, from the schema alone.
 
-    The first column of each factor that always has one of its levels; without an intercept but of the first
-    factor.
+    The first column of each factor that always has exactly one level; without an intercept, the first such
+    factor keeps all of its levels.
     """
     found, place = [], 0
     for column in schema.columns:
@@ -135,7 +136,7 @@ def reference_levels(schema: Schema, fit_intercept: bool) -> list[int]:
 
 
 def _has_a_level(column: Categorical | Numeric) -> bool:
-    """Whether one of a column's indicators is 1 in every record."""
+    """Whether one of the column's indicators is 1 in every record."""
     if isinstance(column, Categorical):
         return "zero" not in (column.unknown, column.missing)
     return column.bins is not None and column.missing != "zero"

@@ -49,7 +49,7 @@ _BY_NAME: dict[str, Callable[[], Loss]] = {
 def get_loss(loss: str | Loss, n_classes: int | None = None) -> Loss:
     """The loss of that name with its default parameters, or ``loss`` itself.
 
-    The softmax loss has no default: its public number of classes is never read from the data.
+    Softmax needs ``n_classes``: the public number of classes is never read from the data.
 
     Examples
     --------

@@ -1,12 +1,13 @@
-"""What a loss of a linear prediction offers: value, derivative, and the constants that privacy rests on.
+"""Base class of losses of a linear prediction: value, derivative, and the constants that privacy rests on.
 
-A record is a row ``z`` (the intercept's 1 appended, no longer than ``row_norm``) with a target
-``y``; its loss at the weights ``w`` is ``value(p, y)`` with ``p = <w, z>``. Lipschitz and
-smoothness constants are those of that function of ``w``.
+A record is a row ``z`` (with the 1 of an intercept, of norm at most ``row_norm``) and a target ``y``; its
+loss at the weights ``w`` is ``value(p, y)`` with ``p = <w, z>``. Lipschitz and smoothness constants are those
+of that function of ``w``.
 """
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -16,10 +17,10 @@ Array = NDArray[np.float64]
 
 
 class Loss(ABC):
-    """A loss of one prediction ``p`` and target ``y``; convex in ``p`` unless it says otherwise.
+    """A loss of one prediction ``p`` and target ``y``; convex in ``p`` unless ``convex`` is False.
 
-    ``classification`` losses take targets -1 and +1 and depend on the margin ``y p`` alone. One with
-    ``n_classes`` takes class codes, and one prediction per class.
+    ``classification`` losses take targets -1 and +1 and depend on the margin ``y p`` alone. With
+    ``n_classes`` they take class codes, and one prediction per class.
 
     Examples
     --------
@@ -35,7 +36,12 @@ class Loss(ABC):
     n_classes: int | None = None
     convex: bool = True
     kernel_kind: int
-    target_bound: float = math.inf  # the objective moves targets beyond it onto it
+    kernel_parameter: str | None = None  # field that the kernels take as the parameter of the loss
+    curvature: float = math.inf  # of ramps in place of kinks
+    target_bound: float = math.inf  # the objective clips targets to it
+
+    def __post_init__(self) -> None:
+        check_positive("target_bound", self.target_bound, finite=False)
 
     @property
     @abstractmethod
@@ -44,8 +50,9 @@ class Loss(ABC):
 
     @property
     def kernel(self) -> tuple[int, float, float]:
-        """What the kernels call this loss: kind, parameter, curvature of a smoothed kink."""
-        return self.kernel_kind, 0.0, math.inf
+        """The loss as the kernels identify it: kind, parameter, curvature of smoothed kinks."""
+        parameter = 0.0 if self.kernel_parameter is None else getattr(self, self.kernel_parameter)
+        return self.kernel_kind, parameter, self.curvature
 
     @abstractmethod
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:
@@ -56,19 +63,19 @@ class Loss(ABC):
         """Derivative of the loss in ``p``, elementwise."""
 
     def second_derivative(self, p: ArrayLike, y: ArrayLike) -> Array:
-        """Second derivative of the loss in ``p``, elementwise; TypeError for a loss without one."""
+        """Second derivative of the loss in ``p``, elementwise; TypeError if there is none."""
         raise TypeError(f"the {self.name} loss has no second derivative to use")
 
     @property
     def twice_differentiable(self) -> bool:
-        """Whether :meth:`second_derivative` is there, if only almost everywhere."""
+        """Whether :meth:`second_derivative` is implemented; it may exist only almost everywhere."""
         return type(self).second_derivative is not Loss.second_derivative
 
     @abstractmethod
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:
         """Lipschitz constant in ``w`` on ``||w|| <= radius`` for rows of norm at most ``row_norm``.
 
-        Infinite where no finite constant exists: then clip, or project onto a ball.
+        Infinite if no finite constant exists: then clip, or project onto a ball.
         """
 
     @abstractmethod
@@ -76,14 +83,14 @@ class Loss(ABC):
         """Lipschitz constant of the gradient in ``w``; infinite for a loss with a kink."""
 
     def clipped_smoothness(self, row_norm: float, clip: float) -> float:
-        """Lipschitz constant of a record's gradient clipped to norm ``clip``, where better than plain."""
+        """Lipschitz constant of a record's gradient clipped to norm ``clip``, or an upper bound."""
         return self.smoothness(row_norm)
 
     def gradient_distance(self, row_norm: float, radius: float = math.inf) -> float:
         """Largest distance between the gradients of two records at one ``w``, ``||w|| <= radius``."""
         return 2.0 * self.lipschitz(row_norm, radius)
 
-    # -- what the theory of non-smooth losses asks for: Wang, Lei, Ying and Zhang 2022 ----------------
+    # -- constants of non-smooth losses: Wang, Lei, Ying and Zhang 2022 --------------------------------
 
     @property
     def holder_exponent(self) -> float:
@@ -95,7 +102,7 @@ class Loss(ABC):
 
     @property
     def holder_slope(self) -> float:
-        """Hölder constant of the derivative in ``p``; of the gradient: times ``row_norm^(1 + alpha)``."""
+        """Hölder constant of the derivative in ``p``; times ``row_norm^(1 + alpha)`` that of the gradient."""
         return self.smoothness(1.0)
 
     @property
@@ -105,8 +112,9 @@ class Loss(ABC):
 
     @property
     def self_bounding_slope(self) -> float:
-        """``c`` of ``|loss'| <= c loss^(alpha / (1 + alpha))``, ``alpha`` the Hölder exponent; infinite where
-        there is none, or nothing needs it because the slope is bounded.
+        """``c`` of ``|loss'| <= c loss^(alpha / (1 + alpha))``, with the Hölder exponent ``alpha``.
+
+        Infinite if there is none, or if it is not needed because the slope is bounded.
         """
         return math.inf
 
@@ -137,12 +145,31 @@ class Loss(ABC):
 
 
 def check_positive(name: str, value: float, *, finite: bool = True) -> None:
-    """Raise ValueError unless ``value > 0``, and finite unless told otherwise."""
+    """Raise ValueError unless ``value > 0``, and by default finite."""
     if not (value > 0.0 and (value < math.inf or not finite)):
         raise ValueError(f"{name} must be positive{' and finite' if finite else ''}, got {value!r}")
 
 
-def check_exponent(exponent: float) -> None:
-    """Raise ValueError unless ``1 < exponent <= 2``."""
-    if not 1.0 < exponent <= 2.0:
-        raise ValueError(f"exponent must be above 1 and at most 2, got {exponent!r}")
+@dataclass(frozen=True)
+class PowerLoss(Loss):
+    """A loss that grows like the power ``q`` of a residual or margin, ``1 < q <= 2``."""
+
+    exponent: float = 1.5
+
+    kernel_parameter = "exponent"
+
+    def __post_init__(self) -> None:
+        if not 1.0 < self.exponent <= 2.0:
+            raise ValueError(f"exponent must be above 1 and at most 2, got {self.exponent!r}")
+        super().__post_init__()
+
+    def smoothness(self, row_norm: float) -> float:  # noqa: D102
+        return 2.0 * row_norm**2 if self.exponent == 2.0 else math.inf
+
+    @property
+    def holder_exponent(self) -> float:  # noqa: D102
+        return self.exponent - 1.0
+
+    @property
+    def self_bounding_slope(self) -> float:  # noqa: D102
+        return self.exponent

@@ -9,8 +9,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
 from dperm._kernels import row_kernels
-from dperm.losses.base import Array, Loss, check_exponent
-from dperm.losses.kinks import Kinked, kink_slope, kink_value
+from dperm.losses.base import Array, Loss, PowerLoss
+from dperm.losses.kinks import Kinked
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Logistic(Loss):
         return row_norm**2 / 4.0
 
     def clipped_smoothness(self, row_norm: float, clip: float) -> float:
-        """``C (R - C)`` for ``C <= R/2``: a row of norm r curves only while its slope s is below C/r.
+        """``C (R - C)`` for ``C <= R/2``: a row of norm r has curvature only while its slope s is below C/r.
 
         There ``r^2 s (1 - s) <= C (r - C)`` for ``C <= r/2``, and ``r^2 / 4 <= C (R - C)`` for shorter rows
         as long as ``r <= 2 C``.
@@ -51,10 +51,10 @@ class Logistic(Loss):
         return clip * (row_norm - clip) if clip < row_norm / 2.0 else self.smoothness(row_norm)
 
     def gradient_distance(self, row_norm: float, radius: float = math.inf) -> float:
-        """``max_{0 <= a <= R} 2 S(radius a) sqrt(R^2 - a^2)``: records far from each other agree on w.
+        """``max_{0 <= a <= R} 2 S(radius a) sqrt(R^2 - a^2)``, with the logistic function S.
 
-        Two long gradients cannot point in opposite directions at the same ``w``; the bound is the
-        diameter of the smallest ball that contains all gradients, and is attained.
+        Two long gradients cannot point in opposite directions at the same ``w``. The bound is the diameter of
+        the smallest ball that contains all gradients, and is attained.
         """
         if radius == math.inf:
             return 2.0 * row_norm
@@ -63,7 +63,7 @@ class Logistic(Loss):
             return -float(expit(radius * a)) * math.sqrt(max(0.0, row_norm**2 - a**2))
 
         best = minimize_scalar(half_chord, bounds=(0.0, row_norm), method="bounded", options={"xatol": 1e-9})
-        # The maximum is flat: an error of 1e-9 R in its place is far below 1e-12 in its value.
+        # The maximum is flat: an error of 1e-9 R in its location changes its value by far less than 1e-12.
         return -2.0 * float(best.fun) * (1.0 + 1e-12)
 
 
@@ -93,11 +93,8 @@ class Hinge(Kinked):
     def name(self) -> str:  # noqa: D102
         return "hinge" if self.curvature == math.inf else "huberized_hinge"
 
-    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
-        return kink_value(1.0 - np.multiply(y, p), *self.slopes, self.curvature)
-
-    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
-        return -np.asarray(y) * kink_slope(1.0 - np.multiply(y, p), *self.slopes, self.curvature)
+    def from_kink(self, p: ArrayLike, y: ArrayLike) -> tuple[Array, ArrayLike]:  # noqa: D102
+        return 1.0 - np.multiply(y, p), np.negative(y)
 
 
 def huberized_hinge(half_width: float = 0.5) -> Hinge:
@@ -146,7 +143,7 @@ class SquaredHinge(Loss):
 
 
 @dataclass(frozen=True)
-class SoftMargin(Loss):
+class SoftMargin(PowerLoss):
     """The q-norm soft margin ``max(0, 1 - y p)^q``; L = q R (1 + R radius)^(q-1).
 
     Its derivative is Hölder continuous with exponent ``q - 1`` and constant ``q``.
@@ -162,18 +159,9 @@ class SoftMargin(Loss):
     array([4., 1., 0.])
     """
 
-    exponent: float = 1.5
-
     name = "soft_margin"
     classification = True
     kernel_kind = row_kernels.SOFT_MARGIN
-
-    def __post_init__(self) -> None:
-        check_exponent(self.exponent)
-
-    @property
-    def kernel(self) -> tuple[int, float, float]:  # noqa: D102
-        return self.kernel_kind, self.exponent, math.inf
 
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(np.maximum(0.0, 1.0 - np.multiply(y, p)) ** self.exponent)
@@ -185,26 +173,14 @@ class SoftMargin(Loss):
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
         return row_norm * self.exponent * math.pow(1.0 + row_norm * radius, self.exponent - 1.0)
 
-    def smoothness(self, row_norm: float) -> float:  # noqa: D102
-        return 2.0 * row_norm**2 if self.exponent == 2.0 else math.inf
-
-    @property
-    def holder_exponent(self) -> float:  # noqa: D102
-        return self.exponent - 1.0
-
     @property
     def holder_slope(self) -> float:  # noqa: D102
-        return self.exponent
-
-    @property
-    def self_bounding_slope(self) -> float:
-        """``c`` of ``|loss'| <= c loss^(alpha / (1 + alpha))``, ``alpha`` the Hölder exponent."""
         return self.exponent
 
 
 @dataclass(frozen=True)
 class Sigmoid(Loss):
-    """``1 / (1 + exp(y p))``, a smooth count of errors; not convex. L = R / 4, beta = R^2 / (6 sqrt(3)).
+    """``1 / (1 + exp(y p))``, a smooth 0-1 loss; not convex. L = R / 4, beta = R^2 / (6 sqrt(3)).
 
     With ``s`` the value, the derivative in the margin is ``-s (1 - s)``, largest at 1/2, and the second
     ``s (1 - s) (1 - 2 s)``, largest at ``s = (1 - 1/sqrt(3)) / 2``.

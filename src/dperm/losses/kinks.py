@@ -1,10 +1,9 @@
-"""Losses made of straight lines, and the ramps that make them smooth.
+"""Piecewise linear losses, and their smoothed forms.
 
-Around a kink where the slope jumps by ``J`` the slope becomes a ramp of curvature ``s``, as wide as
-``J / s`` and centred at the kink. The loss grows by at most ``J^2 / (8 s)``, its slopes stay between
-the old ones, and its gradient becomes Lipschitz continuous with constant ``s row_norm^2``: a gradient step
-of length at most ``2 / (s row_norm^2)`` brings no two points further apart (Hardt, Recht and Singer 2016,
-Lemma 3.7).
+Around a kink where the slope jumps by ``J`` the slope becomes a ramp of curvature ``s`` and width ``J / s``,
+centred at the kink. The loss grows by at most ``J^2 / (8 s)``, its slopes stay between the old ones, and its
+gradient becomes Lipschitz continuous with constant ``s row_norm^2``: a gradient step of size at most
+``2 / (s row_norm^2)`` is non-expansive (Hardt, Recht and Singer 2016, Lemma 3.7).
 """
 
 import math
@@ -21,7 +20,7 @@ from dperm.losses.base import Array, Loss
 def kink_slope(t: ArrayLike, low: float, high: float, curvature: float) -> Array:
     """Slope at ``t`` of the function with slope ``-low`` below 0 and ``high`` above it.
 
-    An infinite curvature is the kink itself, whose slope is taken as 0.
+    An infinite curvature means the kink itself, where the slope is taken as 0.
     """
     if curvature == math.inf:
         return np.where(np.equal(t, 0.0), 0.0, np.where(np.greater(t, 0.0), high, -low))
@@ -44,7 +43,7 @@ def kink_value(t: ArrayLike, low: float, high: float, curvature: float) -> Array
 
 @dataclass(frozen=True)
 class Kinked(Loss):
-    """A loss made of straight lines, or with a finite ``curvature`` its smoothed form.
+    """A piecewise linear loss, or with a finite ``curvature`` its smoothed form.
 
     The Lipschitz constant is the same for both, and on every ball.
     """
@@ -57,20 +56,23 @@ class Kinked(Loss):
                 "curvature must be between 2^-64 and 2^64, or inf for the kink itself, "
                 f"got {self.curvature!r}"
             )
+        super().__post_init__()
 
     @property
     @abstractmethod
     def slopes(self) -> tuple[float, float]:
         """``(low, high)``: the slope jumps from ``-low`` to ``high`` at each kink."""
 
-    @property
-    def parameter(self) -> float:
-        """The number that goes to the kernels."""
-        return 0.0
+    def from_kink(self, p: ArrayLike, y: ArrayLike) -> tuple[Array, ArrayLike]:
+        """Signed distance of the prediction from the kink, and its derivative in ``p``."""
+        return np.subtract(p, y), 1.0
 
-    @property
-    def kernel(self) -> tuple[int, float, float]:  # noqa: D102
-        return self.kernel_kind, self.parameter, self.curvature
+    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        return kink_value(self.from_kink(p, y)[0], *self.slopes, self.curvature)
+
+    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+        t, direction = self.from_kink(p, y)
+        return np.asarray(np.multiply(direction, kink_slope(t, *self.slopes, self.curvature)))
 
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
         return row_norm * max(self.slopes)
@@ -84,7 +86,7 @@ class Kinked(Loss):
 
     @property
     def holder_slope(self) -> float:
-        """Of a kink: the length of the interval that holds all slopes."""
+        """At a kink: the length of the interval of slopes."""
         return sum(self.slopes) if self.curvature == math.inf else self.curvature
 
     @property

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dperm._kernels import row_kernels
-from dperm.losses.base import Array, Loss, check_exponent, check_positive
-from dperm.losses.kinks import Kinked, kink_slope, kink_value
+from dperm.losses.base import Array, Loss, PowerLoss, check_positive
+from dperm.losses.kinks import Kinked
 
 
 @dataclass(frozen=True)
 class Huber(Loss):
-    """``e^2 / 2`` for ``|e| <= threshold``, else linear; ``e = p - y``. L = h R, beta = R^2.
+    """``e^2 / 2`` for ``|e| <= threshold``, else linear, with ``e = p - y``. L = h R, beta = R^2.
 
     With targets in ``[-target_bound, target_bound]`` the constant on a ball is
     ``R min(h, R radius + target_bound)``.
@@ -26,8 +26,7 @@ class Huber(Loss):
     threshold : float
         ``h > 0``, in the unit of the targets.
     target_bound : float
-        Public bound on ``|y|``, infinite when there is none. The objective enforces it: a target
-        beyond it is moved onto it.
+        Public bound on ``|y|``, infinite if there is none. The objective clips targets to it.
 
     Examples
     --------
@@ -42,14 +41,11 @@ class Huber(Loss):
     name = "huber"
     classification = False
     kernel_kind = row_kernels.HUBER
+    kernel_parameter = "threshold"
 
     def __post_init__(self) -> None:
         check_positive("threshold", self.threshold)
-        check_positive("target_bound", self.target_bound, finite=False)
-
-    @property
-    def kernel(self) -> tuple[int, float, float]:  # noqa: D102
-        return self.kernel_kind, self.threshold, math.inf
+        super().__post_init__()
 
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         e = np.abs(np.subtract(p, y))
@@ -71,8 +67,7 @@ class Huber(Loss):
 
 @dataclass(frozen=True)
 class SquaredError(Loss):
-    """``(p - y)^2 / 2``; L = R (R radius + target_bound), beta = R^2. To the kernels a Huber loss that
-    never bends.
+    """``(p - y)^2 / 2``; L = R (R radius + target_bound), beta = R^2.
 
     Parameters
     ----------
@@ -94,12 +89,9 @@ class SquaredError(Loss):
     classification = False
     kernel_kind = row_kernels.HUBER
 
-    def __post_init__(self) -> None:
-        check_positive("target_bound", self.target_bound, finite=False)
-
     @property
     def kernel(self) -> tuple[int, float, float]:  # noqa: D102
-        return self.kernel_kind, math.inf, math.inf
+        return self.kernel_kind, math.inf, math.inf  # a Huber loss of infinite threshold
 
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(0.5 * np.subtract(p, y) ** 2)
@@ -143,16 +135,6 @@ class Absolute(Kinked):
     kernel_kind = row_kernels.ABSOLUTE
     slopes = (1.0, 1.0)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("target_bound", self.target_bound, finite=False)
-
-    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
-        return kink_value(np.subtract(p, y), *self.slopes, self.curvature)
-
-    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
-        return kink_slope(np.subtract(p, y), *self.slopes, self.curvature)
-
 
 @dataclass(frozen=True)
 class Pinball(Kinked):
@@ -186,26 +168,16 @@ class Pinball(Kinked):
     name = "pinball"
     classification = False
     kernel_kind = row_kernels.PINBALL
+    kernel_parameter = "level"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0.0 < self.level < 1.0:
             raise ValueError(f"level must be strictly between 0 and 1, got {self.level!r}")
-        check_positive("target_bound", self.target_bound, finite=False)
 
     @property
     def slopes(self) -> tuple[float, float]:  # noqa: D102
         return self.level, 1.0 - self.level
-
-    @property
-    def parameter(self) -> float:  # noqa: D102
-        return self.level
-
-    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
-        return kink_value(np.subtract(p, y), *self.slopes, self.curvature)
-
-    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
-        return kink_slope(np.subtract(p, y), *self.slopes, self.curvature)
 
 
 @dataclass(frozen=True)
@@ -234,12 +206,12 @@ class EpsilonInsensitive(Kinked):
     name = "epsilon_insensitive"
     classification = False
     kernel_kind = row_kernels.EPSILON_INSENSITIVE
+    kernel_parameter = "width"
     slopes = (0.0, 1.0)  # in |e| - width
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive("width", self.width)
-        check_positive("target_bound", self.target_bound, finite=False)
         if not self.curvature >= self.least_curvature:
             raise ValueError(
                 f"curvature must be at least 1/(2 width) = {self.least_curvature:g}, so that the two ramps "
@@ -251,23 +223,16 @@ class EpsilonInsensitive(Kinked):
         return 0.5 / self.width
 
     @property
-    def parameter(self) -> float:  # noqa: D102
-        return self.width
-
-    @property
     def holder_slope(self) -> float:  # noqa: D102
         return 2.0 if self.curvature == math.inf else self.curvature
 
-    def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
-        return kink_value(np.abs(np.subtract(p, y)) - self.width, *self.slopes, self.curvature)
-
-    def derivative(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
+    def from_kink(self, p: ArrayLike, y: ArrayLike) -> tuple[Array, ArrayLike]:  # noqa: D102
         e = np.subtract(p, y)
-        return np.sign(e) * kink_slope(np.abs(e) - self.width, *self.slopes, self.curvature)
+        return np.abs(e) - self.width, np.sign(e)
 
 
 @dataclass(frozen=True)
-class Power(Loss):
+class Power(PowerLoss):
     """``|p - y|^q``; L = q R (R radius + target_bound)^(q-1).
 
     Its derivative is Hölder continuous with exponent ``q - 1`` and constant ``q 2^(2-q)``, attained by
@@ -289,20 +254,11 @@ class Power(Loss):
     (inf, 3.0)
     """
 
-    exponent: float = 1.5
     target_bound: float = math.inf
 
     name = "power"
     classification = False
     kernel_kind = row_kernels.POWER
-
-    def __post_init__(self) -> None:
-        check_exponent(self.exponent)
-        check_positive("target_bound", self.target_bound, finite=False)
-
-    @property
-    def kernel(self) -> tuple[int, float, float]:  # noqa: D102
-        return self.kernel_kind, self.exponent, math.inf
 
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(np.abs(np.subtract(p, y)) ** self.exponent)
@@ -314,18 +270,6 @@ class Power(Loss):
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:  # noqa: D102
         return row_norm * self.exponent * math.pow(row_norm * radius + self.target_bound, self.exponent - 1.0)
 
-    def smoothness(self, row_norm: float) -> float:  # noqa: D102
-        return 2.0 * row_norm**2 if self.exponent == 2.0 else math.inf
-
-    @property
-    def holder_exponent(self) -> float:  # noqa: D102
-        return self.exponent - 1.0
-
     @property
     def holder_slope(self) -> float:  # noqa: D102
         return self.exponent * math.pow(2.0, 2.0 - self.exponent)
-
-    @property
-    def self_bounding_slope(self) -> float:
-        """``c`` of ``|loss'| <= c loss^(alpha / (1 + alpha))``, ``alpha`` the Hölder exponent."""
-        return self.exponent

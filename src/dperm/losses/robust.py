@@ -1,6 +1,6 @@
-"""Regression losses that stop counting outliers: bounded, smooth and not convex.
+"""Redescending regression losses: bounded, smooth and not convex, so that outliers hardly count.
 
-Functions of the residual ``e = p - y`` that look like ``e^2 / 2`` near 0.
+Functions of the residual ``e = p - y`` that behave like ``e^2 / 2`` near 0.
 """
 
 import math
@@ -23,19 +23,16 @@ class _Redescending(Loss):
 
     classification = False
     convex = False
+    kernel_parameter = "threshold"
 
     def __post_init__(self) -> None:
         check_positive("threshold", self.threshold)
-        check_positive("target_bound", self.target_bound, finite=False)
-
-    @property
-    def kernel(self) -> tuple[int, float, float]:
-        return self.kernel_kind, self.threshold, math.inf
+        super().__post_init__()
 
     @property
     @abstractmethod
     def steepest(self) -> float:
-        """The residual of the largest slope."""
+        """The residual with the largest slope."""
 
     def lipschitz(self, row_norm: float, radius: float = math.inf) -> float:
         farthest = row_norm * radius + self.target_bound

@@ -30,8 +30,8 @@ class Softmax(Loss):
     -----
     ``||q - e_y||^2 <= 2``, approached when a wrong class is certain. The Hessian in ``p`` is
     ``diag(q) - q q^T``, whose eigenvalues are at most 1/2 (Böhning 1992, "Multinomial logistic regression
-    algorithm", eq. 2), attained when two classes share all probability. A clipped gradient is not the
-    gradient of a convex function, unlike that of a loss of one prediction.
+    algorithm", eq. 2), attained when two classes share all probability. Unlike for a loss of one prediction,
+    a clipped gradient is not the gradient of a convex function.
 
     Examples
     --------

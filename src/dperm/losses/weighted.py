@@ -1,4 +1,4 @@
-"""The loss of records with weights: what proofs may say of it when a weight is known by its bound alone."""
+"""The loss of weighted records, with constants that hold for every weight up to a public bound."""
 
 import math
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class Weighted(Loss):
         return self.largest * self.loss.clipped_smoothness(row_norm, clip / self.largest)
 
     def gradient_distance(self, row_norm: float, radius: float = math.inf) -> float:
-        """Convex in the two weights, hence largest where each of them is 0 or the largest."""
+        """Convex in the two weights, hence maximal where each of them is 0 or the largest."""
         unweighted = self.loss.gradient_distance(row_norm, radius), self.loss.lipschitz(row_norm, radius)
         return self.largest * max(unweighted)
 
@@ -87,15 +87,15 @@ class Weighted(Loss):
         return self.largest * self.loss.least_curvature
 
     def smoothed(self, curvature: float) -> Self:
-        """Ramps of that curvature where the weight is largest, and of less where it is smaller."""
+        """Ramps of that curvature for the largest weight, and of less for smaller ones."""
         return type(self)(self.loss.smoothed(curvature / self.largest), self.largest)
 
 
 def unweighted(loss: Loss) -> Loss:
-    """The loss without the weights of the records."""
+    """The loss without record weights."""
     return loss.loss if isinstance(loss, Weighted) else loss
 
 
 def largest_weight(loss: Loss) -> float:
-    """By which a slope of 1 grows."""
+    """Largest weight of a record; 1 for an unweighted loss."""
     return loss.largest if isinstance(loss, Weighted) else 1.0

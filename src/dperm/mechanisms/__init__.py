@@ -1,4 +1,4 @@
-"""Mechanisms: exact noise, private selection and sampling, and the door from private sums to numbers."""
+"""Mechanisms: exact noise, private selection and sampling, and the release of private sums."""
 
 from dperm.mechanisms.noise import discrete_laplace, norm_laplace, rounded_gaussian
 from dperm.mechanisms.smoothed_gradients import smooth_gradients

@@ -1,4 +1,4 @@
-"""Batches of records for stochastic gradient descent, drawn exactly. They are secret where they amplify."""
+"""Exactly sampled batches for stochastic gradient descent. They are secret if they amplify privacy."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dperm.mechanisms.sampling import poisson_sample
 
 Indices = NDArray[np.int64]
 
-# Poisson samples are drawn for several steps together, which may take that long: 10 milliseconds, in units of
-# the time of reading one entry of the matrix.
+# Poisson samples are drawn for several steps together, at most for about 10 milliseconds. The unit is the
+# time to read one entry of the matrix.
 _WORK_PER_DRAW = 1 << 23
 
 
 class UniformBatches:
-    """A fresh uniformly random set of `batch_size` of the `n` records in every step."""
+    """An independent, uniformly random set of `batch_size` of the `n` records in every step."""
 
     def __init__(self, bits: RandomBits, n: int, batch_size: int) -> None:
         self._bits, self._n, self._size = bits, n, batch_size
@@ -36,11 +36,11 @@ class UniformBatches:
 
 
 class PoissonBatches:
-    """In every step each of the `n` records with probability `rate`, independently; see `poisson_rate`."""
+    """In every step, each of the `n` records independently with probability `rate`; see `poisson_rate`."""
 
     def __init__(self, bits: RandomBits, n: int, rate: float | Fraction) -> None:
         self._bits, self._n, self._rate = bits, n, rate
-        # Bits for every record, or at small rates for those that are in; see `poisson_sample`.
+        # Random bits are drawn for every record or, at small rates, for sampled ones; see `poisson_sample`.
         self.work_per_step = math.ceil(n * min(0.5, 16.0 * rate)) + 1
 
     def take(self, steps: int) -> tuple[Indices, Indices]:
@@ -49,7 +49,7 @@ class PoissonBatches:
         orders, counts = [], []
         for first in range(0, steps, per_draw):
             count = min(per_draw, steps - first)
-            # One sample of `count` times as many records is `count` samples.
+            # One sample of `count` times as many records splits into `count` independent samples.
             drawn = poisson_sample(self._bits, self._rate, self._n * count)
             step, record = np.divmod(drawn, self._n)
             orders.append(record)

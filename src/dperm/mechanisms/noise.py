@@ -1,13 +1,13 @@
 """Noise for releases: rounded Gaussian, norm-Laplace and discrete Laplace, sampled exactly.
 
 For a value ``v`` on a grid ``g``, ``round_g(v + Z) = v + round_g(Z)``: adding rounded continuous noise to an
-exact sum is the continuous mechanism followed by rounding. Every guarantee proved for the continuous
+exact sum is the continuous mechanism followed by rounding. So every guarantee proved for the continuous
 mechanism holds for the program, down to the last bit.
 
-Floating-point noise (``noise="float"``) is there for simulations and for loops in which noise dominates the
-cost. It is **idealised**: its guarantee is that of real numbers, not of the program.
+Floating-point noise (``noise="float"``) is meant for simulations and for loops in which noise dominates the
+cost. It is **idealised**: its guarantee holds for real numbers, not for the program.
 
-Arguments out of range raise ValueError, those of another type TypeError.
+Arguments out of range raise ValueError, arguments of other types TypeError.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from dperm.mechanisms.selection import laplace_rate
 
 # The sampler's scale is numerator / 2^shift with numerator <= 2^63 and 1 <= shift <= 63.
 _NUMERATOR_BITS = 63
-_LARGEST_SHIFT = 63
+_MAX_SHIFT = 63
 
-#: Largest sigma / grid. The sampler cuts at 2^62 grid steps, 64 standard deviations away, where the
+#: Largest sigma / grid. The sampler truncates at 2^62 grid steps, 64 standard deviations, where the
 #: probability is below exp(-2,000).
 LARGEST_SCALE = 2.0**56
 
-#: Largest scale * sqrt(d + 1) / grid of norm-Laplace noise in d dimensions: an entry of 128 times this size
-#: has probability below exp(-100), and the sampler's limit is 2^62 grid steps.
-LARGEST_NORM_LAPLACE = 2.0**55
+# Largest scale * sqrt(d + 1) / grid of norm-Laplace noise in d dimensions: an entry of 128 times this size
+# has probability below exp(-100), and the sampler's limit is 2^62 grid steps.
+_MAX_NORM_LAPLACE = 2.0**55
 
-# Where sigma / grid (or scale / grid) is smaller, this is used instead: rounded noise is zero either way but
-# for a probability below exp(-2^38), and more noise than asked for never hurts the guarantee.
-_SMALLEST_SCALE = Fraction(1, 1 << 40)
+# Used for any smaller sigma / grid (or scale / grid): either way rounded noise is zero except with
+# probability below exp(-2^38), and more noise than requested never hurts the guarantee.
+_MIN_SCALE = Fraction(1, 1 << 40)
 
 
 def rounded_gaussian(
@@ -54,29 +54,28 @@ def rounded_gaussian(
     Parameters
     ----------
     sigma : float
-        Standard deviation before rounding, in the unit of the released value; finite and at least 0.
+        Standard deviation before rounding, in the unit of the released value; finite and nonnegative.
         ``sigma=0`` gives zeros and no privacy.
     grid : float
-        Distance ``g`` between neighbouring results, in the same unit; finite and positive.
-        ``sigma / grid`` is at most 2^56.
+        Grid spacing ``g``, in the same unit; finite and positive. ``sigma / grid`` must be at most 2^56.
     size : int or sequence of ints
         Shape of the result.
     random_state : None, int, numpy Generator, SeedSequence or RandomState, default None
-        None draws cryptographic noise. Anything else is reproducible and **protects nobody**.
+        None draws cryptographic noise. Anything else is reproducible and **gives no privacy**.
 
     Returns
     -------
     ndarray of float64, shape `size`
         ``g * Y`` with independent integers ``Y``,
         :math:`P(Y = j) = \Phi((j + 1/2) g/\sigma) - \Phi((j - 1/2) g/\sigma)`. The product is rounded to
-        float64 where it needs more than 53 bits.
+        float64 if it has more than 53 bits.
 
     Notes
     -----
     Guarantee: added to a value on the grid, this is post-processing of the continuous Gaussian mechanism
-    with a standard deviation of at least `sigma` (and at most ``1 + 2^-61`` times it, where
-    ``sigma / grid >= 2^-40``). The sampler reads random bits and computes with integers: no
-    floating-point number enters the noise. Its running time depends on the values drawn.
+    with a standard deviation of at least `sigma` (and at most ``1 + 2^-61`` times it if ``sigma / grid`` is
+    at least 1/4). The sampler reads random bits and computes with integers: no floating-point number enters
+    the noise. Its running time depends on the values drawn.
 
     References
     ----------
@@ -101,21 +100,17 @@ def gaussian_integers(
 ) -> NDArray[np.int64]:
     """Sample ``round_g(N(0, sigma^2)) / g`` for the grid ``g = 2^grid_exponent``.
 
-    The noise of a release in units of its grid; see :func:`rounded_gaussian` for the distribution, the
-    range of `sigma` and the guarantee. Magnitudes stay at or below 2^62.
+    The noise of a release in units of its grid, an integer between -2^62 and 2^62; see
+    :func:`rounded_gaussian` for the distribution, the range of `sigma` and the guarantee.
 
     Parameters
     ----------
     bits : RandomBits
     sigma : float
-        Standard deviation in the unit of the released value, finite and at least 0.
+        Standard deviation in the unit of the released value, finite and nonnegative.
     grid_exponent : int
-        Base-2 logarithm of the grid, in the same unit (negative for a fine grid), -1074 to 1023.
+        Base-2 logarithm of the grid in the same unit, -1074 to 1023.
     shape : int or sequence of ints
-
-    Returns
-    -------
-    ndarray of int64
     """
     return gaussian_draw(bits, sigma, grid_exponent, shape)._result()
 
@@ -123,24 +118,21 @@ def gaussian_integers(
 def gaussian_draw(
     bits: RandomBits, sigma: float, grid_exponent: int, shape: int | Sequence[int]
 ) -> samplers.GaussianDraw:
-    """What :func:`gaussian_integers` draws, for later: by its ``_result()``, or on the side of a pass."""
+    """A deferred :func:`gaussian_integers`, drawn by its ``_result()`` or by compiled code during a pass."""
     numerator, shift = gaussian_scale(float(sigma), math.ldexp(1.0, grid_exponent))
     return samplers.GaussianDraw(bits, numerator, shift, shape)
 
 
-@functools.lru_cache(maxsize=64)  # an iterative algorithm asks for the same scale at each step
+@functools.lru_cache(maxsize=64)  # an iterative algorithm needs the same scale at each step
 def gaussian_scale(sigma: float, grid: float) -> tuple[int, int]:
     """Return ``(numerator, shift)`` with ``numerator / 2^shift >= sigma / grid``, for the sampler.
 
-    Equal wherever ``sigma / grid`` has such a form: always if `grid` is a power of two and
-    ``sigma / grid >= 2^-10``. Otherwise rounded up, by a factor of at most ``1 + 2^-61`` down to
-    ``sigma / grid = 2^-2``, and growing to ``1 + 2^-22`` at ``2^-40``. ``(0, 1)`` for ``sigma = 0``.
+    Equal if ``sigma / grid`` has such a form: always if `grid` is a power of two and
+    ``sigma / grid >= 2^-10``. Otherwise rounded up, by a factor of at most ``1 + 2^-61`` for
+    ``sigma / grid >= 2^-2``, which grows to ``1 + 2^-22`` at ``2^-40``. ``(0, 1)`` for ``sigma = 0``.
 
-    Raises
-    ------
-    ValueError
-        If `sigma` is not a finite number of at least 0, `grid` is not finite and positive, or
-        ``sigma / grid > 2^56``.
+    Raises ValueError if `sigma` is not finite and nonnegative, `grid` is not finite and positive, or
+    ``sigma / grid > 2^56``.
     """
     return _dyadic_scale(sigma, grid, "sigma")
 
@@ -153,14 +145,14 @@ def _dyadic_scale(width: float, grid: float, name: str) -> tuple[int, int]:
     scale = Fraction(width) / Fraction(grid)
     if scale > LARGEST_SCALE:
         raise ValueError(
-            f"{name} / grid must be at most 2^56, got {name}={width}, grid={grid}: so much noise would "
-            "drown the sum, and cannot be drawn exactly. Take a larger epsilon or delta"
+            f"{name} / grid must be at most 2^56, got {name}={width}, grid={grid}: that much noise would "
+            "overwhelm the sum, and cannot be drawn exactly. Use a larger epsilon or delta"
         )
     if scale == 0:
         return 0, 1
-    scale = max(scale, _SMALLEST_SCALE)
+    scale = max(scale, _MIN_SCALE)
     integer_bits = math.floor(scale).bit_length()
-    shift = min(_NUMERATOR_BITS - integer_bits, _LARGEST_SHIFT)
+    shift = min(_NUMERATOR_BITS - integer_bits, _MAX_SHIFT)
     return math.ceil(scale * (1 << shift)), shift
 
 
@@ -177,17 +169,17 @@ def norm_laplace(
     Parameters
     ----------
     scale : float
-        Sensitivity (Euclidean) divided by epsilon; finite and at least 0. 0 gives zeros and no privacy.
+        Euclidean sensitivity divided by epsilon; finite and nonnegative. 0 gives zeros and no privacy.
     size : int or (int, int)
         ``d``, the number of dimensions, or ``(k, d)`` for `k` independent vectors; ``d >= 1``.
     random_state : None, int, numpy Generator, SeedSequence or RandomState, default None
-        None draws cryptographic noise. Anything else is reproducible and **protects nobody**.
+        None draws cryptographic noise. Anything else is reproducible and **gives no privacy**.
     noise : {"float", "exact"}, default "float"
-        "float": fast floating-point numbers, **idealised**: adding them to a private value has the
-        guarantee on paper, and none for the program. "exact": ``round_g(z)``, exactly sampled.
+        "float": fast floating-point numbers, **idealised**: the guarantee holds on paper, but not for the
+        program. "exact": ``round_g(z)``, exactly sampled.
     grid : float
-        Distance ``g`` between neighbouring results, for ``noise="exact"`` only, where it is required; finite
-        and positive, with ``scale * sqrt(d + 1) / grid`` at most 2^55.
+        Grid spacing ``g``, required for ``noise="exact"`` and only then; finite and positive, with
+        ``scale * sqrt(d + 1) / grid`` at most 2^55.
 
     Returns
     -------
@@ -198,8 +190,8 @@ def norm_laplace(
     Guarantee with ``noise="exact"``: added to a value on the grid whose Euclidean sensitivity is at most
     ``epsilon * scale``, the result is epsilon-DP: it is the rounding of a mechanism whose density changes
     by a factor of at most ``exp(||v - v'|| / scale)`` (triangle inequality). The sampler reads random bits
-    and computes with integers; a rounding that the bits so far do not decide draws more of them. Its
-    running time depends on the values drawn.
+    and computes with integers; it reads more bits until they determine the rounding. Its running time depends
+    on the values drawn.
 
     ``||z||`` has the distribution Gamma(d, scale), so :math:`E||z||^2 = d(d+1)\,scale^2`.
 
@@ -210,7 +202,7 @@ def norm_laplace(
 
     Examples
     --------
-    One vector of 10 numbers, whose norm is 10 times the scale on average:
+    A vector of 10 numbers, with an average norm of 10 times the scale:
 
     >>> norm_laplace(0.1, 10).shape
     (10,)
@@ -227,7 +219,7 @@ def norm_laplace(
     if noise not in ("float", "exact"):
         raise ValueError(f'noise must be "float" or "exact", got {noise!r}')
     if (noise == "exact") != (grid is not None):
-        raise ValueError(f'grid belongs to noise="exact", and must be given there; got {noise=}, {grid=}')
+        raise ValueError(f'grid must be given for noise="exact", and only then; got {noise=}, {grid=}')
     if grid is not None:
         integers = _norm_laplace_integers(random_bits(random_state), scale, float(grid), vectors, shape[-1])
         return (integers * np.float64(grid)).reshape(shape)
@@ -241,21 +233,17 @@ def norm_laplace_integers(
 ) -> NDArray[np.int64]:
     """Sample ``round_g(z) / g`` for one norm-Laplace ``z`` and the grid ``g = 2^grid_exponent``.
 
-    The noise of a release in units of its grid. The Euclidean norm is that of all entries together, however
-    they are arranged; see :func:`norm_laplace` for the distribution and the guarantee.
+    The noise of a release in units of its grid. The Euclidean norm is that of all entries, whatever the
+    shape; see :func:`norm_laplace` for the distribution and the guarantee.
 
     Parameters
     ----------
     bits : RandomBits
     scale : float
-        In the unit of the released value, finite and at least 0.
+        In the unit of the released value, finite and nonnegative.
     grid_exponent : int
         Base-2 logarithm of the grid, -1074 to 1023.
     shape : tuple of int
-
-    Returns
-    -------
-    ndarray of int64
     """
     dimension = math.prod(shape)
     if dimension == 0:
@@ -272,7 +260,7 @@ def check_norm_laplace(scale: float, grid_exponent: int, shape: tuple[int, ...])
 @functools.lru_cache(maxsize=64)
 def _norm_laplace_scale(scale: float, grid: float, dimension: int) -> tuple[int, int]:
     numerator, shift = _dyadic_scale(scale, grid, "scale")
-    if scale / grid * math.sqrt(dimension + 1.0) > LARGEST_NORM_LAPLACE:
+    if scale / grid * math.sqrt(dimension + 1.0) > _MAX_NORM_LAPLACE:
         raise ValueError(
             f"scale * sqrt(d + 1) / grid must be at most 2^55, got {scale=}, {grid=}, d={dimension}"
         )
@@ -299,16 +287,16 @@ def discrete_laplace(
     ----------
     scale : float or Fraction
         Sensitivity divided by epsilon, in units of the released integer; above 2^-64 and at most 2^60.
-        Rounded up where ``1 / scale`` has more than 64 significant bits.
+        Rounded up if ``1 / scale`` has more than 64 significant bits.
     size : int or sequence of ints
         Shape of the result.
     random_state : None, int, numpy Generator, SeedSequence or RandomState, default None
-        None draws cryptographic noise. Anything else is reproducible and **protects nobody**.
+        None draws cryptographic noise. Anything else is reproducible and **gives no privacy**.
 
     Returns
     -------
     ndarray of int64, shape `size`
-        Magnitudes are cut off at 2^62.
+        Magnitudes are truncated at 2^62.
 
     Notes
     -----

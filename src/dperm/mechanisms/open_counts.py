@@ -1,4 +1,4 @@
-"""Another leaf of the door: counts that tell which values occur, where many records hold them."""
+"""Release of counts that reveal which values occur in many records."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ from dperm.private_values.open_counts import OpenCounts
 def release_open_counts(
     release: Releaser, private: OpenCounts, noise_multiplier: float, slack: float
 ) -> tuple[NDArray[np.int64], list[dict[Any, int]]]:
-    """Release counts in public bins, and those of the values that their noisy counts show to be frequent.
+    """Release counts in public bins, and values whose noisy counts exceed a threshold, with these counts.
 
     Parameters
     ----------
     release : Releaser
-        Of a `Budget` with a slack, if there are columns of values.
+        With a `Budget` that has a slack, if there are columns of values.
     private : OpenCounts
     noise_multiplier : float
         Standard deviation of the noise over the sensitivity of all counts together.
     slack : float
-        Bound on the probability that a value shows which one record alone has: what is taken of the budget's.
+        Bound on the probability that a value which only one record has is published; spent from the budget's
+        slack.
 
     Returns
     -------
     (ndarray of int64, list of dict)
-        Noisy counts of the bins; for each column of values those that show, sorted, with theirs.
+        Noisy counts of the bins; for each column of values, the noisy counts of published values, sorted by
+        value.
 
     Raises
     ------
     BudgetExceededError
-        If the cost does not fit; nothing is drawn.
+        If the cost exceeds the budget; nothing is drawn.
     """
     sensitivity = private.sensitivity(release.neighbors)
     sigma, columns, threshold = noise_multiplier * sensitivity, len(private._values), 0
@@ -49,7 +51,7 @@ def release_open_counts(
     if columns:
         threshold = publication_threshold(sigma, slack, columns)
         if not isinstance(release.budget, Budget):
-            raise TypeError("counts of values take a budget of mu^2 with a slack")
+            raise TypeError("counts of values need a budget of mu^2 with a slack")
         release.budget.spend_slack(slack)
     release._spend(ReleaseRecord(GaussianRelease(noise_multiplier), sensitivity, sigma, private.grid))
     return private._noisy(lambda size: samplers().gaussian(release._bits, sigma, 0, (size,)), threshold)

@@ -1,7 +1,7 @@
 """Sources of random bytes: cryptographic for releases, seeded for reproducible runs.
 
-A source overwrites buffers with fresh uniform bytes. It is read through
-:class:`dperm._kernels.samplers.RandomBits`, which the exact samplers take.
+A source fills buffers with independent uniform bytes. The exact samplers read it through
+:class:`dperm._kernels.samplers.RandomBits`.
 """
 
 from __future__ import annotations
@@ -20,23 +20,22 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from dperm._kernels.samplers import RandomBits, process_mark
 
-# Changing the key long before 2^64 blocks keeps the distance of one key's bytes from uniform ones below
-# n^2 / 2^129 for n blocks of 16 bytes: 2^-77 here.
+# n blocks of 16 bytes from one key are at most n^2 / 2^129 from uniform in total variation: 2^-77 here.
 _BYTES_PER_KEY = 1 << 30
 
-# In one call the cipher may ask for room for one block more, less one byte, than it writes.
+# The cipher may require an output buffer that has room for one block less one byte more than it writes.
 _SPARE_BYTES = 15
 
 
 class _Source:
-    """What both sources share: no copies, which would repeat the bytes."""
+    """Base of the sources. They cannot be copied, as a copy would repeat the bytes."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(f"{type(self).__name__} cannot be copied or pickled: the copy would repeat its bytes")
 
 
 class _CipherStream:
-    """The stream of one process; threads take turns. ``new_key`` gives 48 bytes, a key and a counter."""
+    """A thread-safe stream of one process. ``new_key`` returns 48 bytes: a key and an initial counter."""
 
     def __init__(self, new_key: Callable[[], bytes]) -> None:
         self.process = process_mark()
@@ -54,7 +53,7 @@ class _CipherStream:
             if self._bytes_left < len(buffer):
                 self._rekey()
             self._bytes_left -= len(buffer)
-            # The stream is the encryption of zeros.
+            # The keystream is the encryption of zeros.
             direct = max(len(buffer) - _SPARE_BYTES, 0)
             written = self._cipher.update_into(bytes(direct), buffer) if direct else 0
             buffer[direct:] = self._cipher.update(bytes(len(buffer) - direct))
@@ -66,9 +65,9 @@ def _system_key() -> bytes:
 
 
 class CryptographicSource(_Source):
-    """Bytes that nobody can predict: AES-256 in counter mode, keyed by the operating system.
+    """Unpredictable bytes: AES-256 in counter mode, keyed by the operating system.
 
-    A new key is taken after every gibibyte and in every forked child. Threads may share a source.
+    The key is renewed after every gibibyte and in every forked child. Threads may share a source.
 
     References
     ----------
@@ -84,7 +83,7 @@ class CryptographicSource(_Source):
         """Overwrite `buffer`, a writable memoryview of bytes, and return its length in bytes."""
         stream = self._stream
         if stream.process != process_mark():
-            # Threads that meet here each get a stream, and each stream has a key of its own.
+            # In a race, each thread gets a stream with a key of its own.
             stream = self._stream = _CipherStream(_system_key)
         return stream.fill(buffer)
 
@@ -97,7 +96,7 @@ class CryptographicSource(_Source):
 
 
 class DerivedSource(_Source):
-    """One of many streams that belong to a secret key: the same bytes whenever it is made anew.
+    """A stream derived from a secret key and a name, which always give the same bytes.
 
     For work that may be repeated on another machine and must draw the same sample there.
 
@@ -106,13 +105,13 @@ class DerivedSource(_Source):
     key : bytes
         32 bytes, uniform and secret.
     name : bytes
-        Of the stream: streams of different names, and of different keys, are independent for whoever does
-        not know the key.
+        Name of the stream. Streams with different names or keys are independent to anyone who does not know
+        the key.
 
     References
     ----------
-    H. Krawczyk, P. Eronen, RFC 5869: HKDF-Expand with SHA-256 makes a key for AES-256 in counter mode from
-    the key, the name and the number of the gibibyte.
+    H. Krawczyk, P. Eronen, RFC 5869: HKDF-Expand with SHA-256 derives a key for AES-256 in counter mode from
+    the key, the name and the index of the gibibyte.
     """
 
     def __init__(self, key: bytes, name: bytes) -> None:
@@ -135,17 +134,17 @@ class DerivedSource(_Source):
 
 
 class SeededSource(_Source):
-    """Reproducible bytes from a numpy generator: **not private**, whoever knows the seed knows the noise.
+    """Reproducible bytes from a numpy generator: **not private**, as the seed determines the noise.
 
     Parameters
     ----------
     generator : numpy.random.Generator
-        Owned by the source from then on. It runs ahead of what was used, by whole buffers.
+        Owned by the source from then on. It is read ahead by whole buffers.
 
     Notes
     -----
-    A forked child would repeat the bytes of its parent. It gets a RuntimeError instead, and must make a
-    source of its own.
+    A forked child would repeat the bytes of its parent. It gets a RuntimeError instead, and must create its
+    own source.
     """
 
     kind: Literal["seeded"] = "seeded"
@@ -159,7 +158,7 @@ class SeededSource(_Source):
         if self._process != process_mark():
             raise RuntimeError(
                 "this seeded source of random bytes belongs to the parent process, whose noise it would "
-                "repeat; make one in each process, from different seeds"
+                "repeat; create one in each process, from different seeds"
             )
 
     def fill(self, buffer: memoryview) -> int:
@@ -167,7 +166,7 @@ class SeededSource(_Source):
         self._check_process()
         with self._lock:
             words = self._generator.integers(0, 1 << 64, size=-(-len(buffer) // 8), dtype=np.uint64)
-        # Little-endian everywhere: the same seed gives the same noise on every machine.
+        # Little-endian, so that a seed gives the same noise on every machine.
         buffer[:] = words.astype("<u8", copy=False).view(np.uint8).data[: len(buffer)]
         return len(buffer)
 
@@ -192,14 +191,14 @@ def random_source(random_state: RandomState = None) -> Source:
     Parameters
     ----------
     random_state : None, int, numpy Generator, SeedSequence or RandomState, or a source
-        None gives a cryptographic source. A non-negative integer or a SeedSequence gives a seeded source,
-        the same one each time. A Generator or RandomState is asked for 32 bytes, which seed the source: its
-        state advances, so that two uses of the same object differ. A source is returned as it is.
+        None gives a cryptographic source. A nonnegative integer or a SeedSequence gives a seeded source, the
+        same one each time. A Generator or RandomState provides 32 bytes to seed the source; this advances its
+        state, so two uses of the same object differ. A source is returned as it is.
 
     Returns
     -------
     CryptographicSource or SeededSource
-        Its attribute ``kind`` is ``"cryptographic"`` or ``"seeded"``. Only the former protects anybody.
+        Its attribute ``kind`` is ``"cryptographic"`` or ``"seeded"``. Only the former gives privacy.
 
     Raises
     ------
@@ -216,7 +215,7 @@ def random_source(random_state: RandomState = None) -> Source:
 
 
 def _seed_sequence(random_state: object) -> np.random.SeedSequence:
-    """Return a sequence of our own, so that spawning from it does not change the caller's."""
+    """Return a new sequence, so that spawning from it does not change the caller's."""
     if isinstance(random_state, np.random.SeedSequence):
         return np.random.SeedSequence(
             random_state.entropy, spawn_key=random_state.spawn_key, pool_size=random_state.pool_size
@@ -236,7 +235,7 @@ def _seed_sequence(random_state: object) -> np.random.SeedSequence:
 
 
 def random_bits(random_state: RandomState | RandomBits = None) -> RandomBits:
-    """Return the random bits that the exact samplers take; RandomBits are returned as they are.
+    """Return the random bits for the exact samplers; RandomBits are returned as they are.
 
     See :func:`random_source` for `random_state` and what it raises.
     """

@@ -43,23 +43,23 @@ Array = NDArray[np.float64]
 class Releaser:
     """Releases the sums of one fit within one budget.
 
-    Opening it charges the fit's whole (epsilon, delta) to the ledger; each release is then checked against
-    the fit's own budget and recorded there *before* its noise is drawn. A release that does not fit raises
-    and reveals nothing. Together all releases, also when each is chosen from earlier ones, are (epsilon,
-    delta)-DP.
+    The constructor charges the fit's whole (epsilon, delta) to the ledger; each release is then charged to
+    the fit's own budget *before* its noise is drawn. A release over budget raises BudgetExceededError
+    and draws nothing. All releases together, even if each is chosen adaptively, are (epsilon, delta)-DP.
 
     Parameters
     ----------
     epsilon, delta : float
         Guarantee of the whole fit; ``epsilon = inf`` draws no noise and protects nothing.
     budget : Budget, ScheduledBudget or RenyiFilter
-        What the releases of this fit may cost together; full use must be (epsilon, delta)-DP.
+        Budget of the releases of this fit; using it up must be (epsilon, delta)-DP.
     neighbors : {"add_or_remove", "replace_one"}
         Neighbouring relation.
     ledger : PrivacyLedger, optional
         Shared budget to charge.
     random_state : None, int or numpy Generator
-        None for cryptographic noise; anything else is reproducible and protects nobody who knows it.
+        None for cryptographic noise; anything else is reproducible and gives no protection from those who
+        know it.
     description : str
         Name of the algorithm, and of the fit in the ledger's history.
     statement : Mapping, optional
@@ -68,7 +68,7 @@ class Releaser:
     Attributes
     ----------
     releases : list of ReleaseRecord
-        What was released so far, in order.
+        The releases so far, in order.
 
     Raises
     ------
@@ -98,8 +98,8 @@ class Releaser:
         check_ledger_is_given(ledger)
         if ledger is None and self.random == "seeded" and epsilon < math.inf:
             warn_caller(
-                "random_state was given: two fits with equal seeds draw equal noise, which cancels between "
-                "them, also for those who do not know the seed. Use random_state=None for what is released.",
+                "random_state was given: two fits with equal seeds draw equal noise, which cancels in their "
+                "difference, even for those who do not know the seed. Use random_state=None for releases.",
                 SeededNoiseWarning,
             )
         if ledger is not None:
@@ -125,11 +125,11 @@ class Releaser:
             )
 
     def sampling_bits(self) -> RandomBits:
-        """Random bits for secret samples: a stream of their own, from the same seed if there is one."""
+        """Random bits for secret samples: a separate stream, from the same seed if there is one."""
         return RandomBits(self._source.spawn(1)[0])
 
     def _spend(self, record: ReleaseRecord) -> None:
-        """Charge a release that is about to be drawn, and keep a record of it."""
+        """Charge and record a release whose noise is about to be drawn."""
         if not 0.0 < record.sensitivity < math.inf:
             raise ValueError(f"a sensitivity must be positive and finite, got {record.sensitivity!r}")
         self.budget.spend(record.event, count=record.count)
@@ -142,21 +142,16 @@ class Releaser:
     def gaussian_sum(self, private: Bounded, noise_multiplier: float) -> Array:
         """Release a vector sum with Gaussian noise of ``noise_multiplier`` times its sensitivity.
 
-        The noise is an exactly sampled Gaussian rounded to the grid of the sum, so that the result is a
+        The noise is an exactly sampled Gaussian rounded to the grid of the sum, so the result is
         post-processing of the continuous Gaussian mechanism.
 
         Returns
         -------
-        ndarray of float64, the shape of the sum
-
-        Raises
-        ------
-        BudgetExceededError
-            If the cost does not fit; nothing is drawn.
+        ndarray of float64, same shape as the sum
         """
         sensitivity = self._vector_sensitivity(private)
         sigma = noise_multiplier * sensitivity
-        gaussian_scale(sigma, private.grid)  # refuses noise that does not fit the grid
+        gaussian_scale(sigma, private.grid)  # raises if the noise does not fit the grid
         self._spend(ReleaseRecord(_gaussian_release(noise_multiplier), sensitivity, sigma, private.grid))
         draw = samplers().gaussian
         noise = draw(self._bits, sigma, _grid_exponent(private.grid), private.shape)
@@ -178,18 +173,18 @@ class Releaser:
         radius: float = math.inf,
         linear_map: DiagonalMap | None = None,
     ) -> Callable[[Array], Array]:
-        """Release sums of clipped gradients over one secret batch after the other, with noise.
+        """Release noisy sums of clipped gradients over successive secret batches.
 
-        ``noisy_sum(w)`` is what :meth:`gaussian_sum` makes of ``objective.clipped_gradient_sum(w, clip,
-        radius=radius, rows=next(batches))``, bit for bit. Where this process holds the records, all `steps`
-        of them are charged here, before the first number is drawn; a step is then one call of compiled code,
-        which draws the noise and the next batch on the side of the pass over this one.
+        The returned ``noisy_sum(w)`` is :meth:`gaussian_sum` of ``objective.clipped_gradient_sum(w, clip,
+        radius=radius, rows=next(batches))``, bit for bit. If this process holds the records, all `steps` of
+        them are charged here, before the first number is drawn. A step is then one call of compiled code,
+        which draws the noise and the next batch during the pass over the current one.
 
         Parameters
         ----------
         objective : Objective
         batches : SecretBatches
-            Nobody else's.
+            Not used by anything else.
         noise_multiplier : float
             Standard deviation of the noise over the sensitivity of a batch's sum.
         clip, radius : float
@@ -197,12 +192,7 @@ class Releaser:
         steps : int
             Number of sums.
         linear_map : DiagonalMap, optional
-            For sums as by :meth:`dperm.Objective.mapped_gradient_sum`.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the cost does not fit; nothing is drawn.
+            For sums as in :meth:`dperm.Objective.mapped_gradient_sum`.
         """
         if draws_ahead():
             contribution, grid = objective._batch_sum_bounds(clip, radius, linear_map)
@@ -230,27 +220,26 @@ class Releaser:
     def norm_laplace_sum(self, private: Bounded, epsilon: float) -> Array:
         """Release a vector sum with norm-Laplace noise; the release is epsilon-DP.
 
-        The noise has a density proportional to ``exp(-epsilon ||z|| / sensitivity)``, the Euclidean norm
-        taken over all entries. It is sampled exactly and rounded to the grid of the sum, so that the result
-        is a post-processing of the continuous mechanism.
+        The noise has a density proportional to ``exp(-epsilon ||z|| / sensitivity)``, with the Euclidean norm
+        over all entries. It is sampled exactly and rounded to the grid of the sum, so the result is
+        post-processing of the continuous mechanism.
 
         Parameters
         ----------
         private : Bounded
             A vector sum.
         epsilon : float
-            Greater than 0; infinite draws no noise.
+            Positive; infinity draws no noise.
 
         Returns
         -------
-        ndarray of float64, the shape of the sum
+        ndarray of float64, same shape as the sum
 
         Raises
         ------
-        BudgetExceededError
-            If the cost does not fit; nothing is drawn.
         ValueError
-            If `epsilon` is not above 0, or so small that the noise does not fit the grid. Nothing is charged.
+            If `epsilon` is not positive, or so small that the noise does not fit the grid. Nothing is
+            charged.
         """
         sensitivity = self._vector_sensitivity(private)
         _check_epsilon(epsilon)
@@ -263,10 +252,10 @@ class Releaser:
 
     @watched
     def perturbed_minimum(self, private: PerturbedMinimum, event: PerturbedMinimumRelease) -> Array:
-        """Release the minimiser of an objective with a secret random linear term, with noise on top.
+        """Release the minimiser of an objective with a secret random linear term, plus output noise.
 
-        The event is charged first. Then the linear term is drawn, exactly and rounded to a grid of 2^-40 of
-        its scale, and handed to ``private.minimise`` together with a bound on the norm of that rounding.
+        The event is charged first. Then the linear term is drawn, exactly and rounded to a grid of about
+        2^-40 of its scale, and passed to ``private.minimise`` with a bound on the norm of the rounding error.
 
         Parameters
         ----------
@@ -277,11 +266,6 @@ class Releaser:
         Returns
         -------
         ndarray of float64
-
-        Raises
-        ------
-        BudgetExceededError
-            If the event does not fit; nothing is drawn.
         """
         gaussian = event.mechanism == "gaussian"
         draw = samplers().gaussian if gaussian else samplers().norm_laplace
@@ -291,8 +275,8 @@ class Releaser:
         linear = np.asarray(draw(self._bits, event.scale, exponent, private.shape) * grid, dtype=np.float64)
         rounding = 0.5 * grid * math.sqrt(linear.size) if event.scale > 0.0 else 0.0
         minimum = private.minimise(linear, rounding)
-        away = self._vector_sensitivity(minimum)
-        scale = away * event.output if gaussian else away / event.output
+        sensitivity = self._vector_sensitivity(minimum)
+        scale = sensitivity * event.output if gaussian else sensitivity / event.output
         noise = draw(self._bits, scale * (1.0 + 2.0**-50), _grid_exponent(minimum.grid), private.shape)
         return np.asarray((minimum._integers + noise) * minimum.grid, dtype=np.float64)
 
@@ -308,8 +292,8 @@ class Releaser:
     ) -> Descended:
         """Run stochastic gradient descent with Gaussian noise on the sum of every batch.
 
-        All steps are charged before the first number is drawn. Every iterate is released: what is
-        returned, and shown to `observe`, is computed from the noisy sums.
+        All steps are charged before the first number is drawn. Every iterate is released: everything that is
+        returned or passed to `observe` is computed from the noisy sums.
 
         Parameters
         ----------
@@ -317,28 +301,23 @@ class Releaser:
         noise_multiplier : float
             Standard deviation of the noise over the sensitivity of a batch's sum; 0 for no noise.
         noise : {"exact", "float"}
-            "exact": as in :meth:`gaussian_sum`. "float": floating-point normal numbers, many times
-            faster, **idealised**: its guarantee is that of real numbers, not of the program.
+            "exact": as in :meth:`gaussian_sum`. "float": floating-point normal numbers, many times faster but
+            **idealised**: the guarantee holds for real numbers, not for the program.
         observe : callable, optional
-            ``observe(t, w)`` after steps ``every``, ``2 every`` and so on, and after the last.
+            Called as ``observe(t, w)`` after every `every` steps and after the last.
         every : int
 
         Returns
         -------
         Descended
-            Last iterate and, if the plan asks for it, the average.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the steps do not fit; nothing is drawn.
+            Last iterate and, if the plan includes it, the average.
         """
         if noise not in ("exact", "float"):
             raise ValueError(f"noise must be 'exact' or 'float', got {noise!r}")
         sensitivity = private.sensitivity(self.neighbors)
         sigma = noise_multiplier * sensitivity
         if noise == "exact":
-            gaussian_scale(sigma, private.grid)  # refuses noise that does not fit the grid
+            gaussian_scale(sigma, private.grid)  # raises if the noise does not fit the grid
         event, steps = GaussianRelease(noise_multiplier), private.plan.steps
         self._spend(ReleaseRecord(event, sensitivity, sigma, private.grid, noise=noise, count=steps))
         if sigma == 0.0:
@@ -352,7 +331,7 @@ class Releaser:
         return lambda count: sampler(self._bits, sigma, exponent, (count, *private.shape))
 
     def _float_draws(self, private: StochasticDescent, sigma: float) -> NoiseSource:
-        buffers: list[Array] = []  # two, in turn: one is filled while the other is used
+        buffers: list[Array] = []  # two, alternating: one is filled while the other is in use
         turns = itertools.count()
 
         def draw(count: int) -> Array:
@@ -366,27 +345,22 @@ class Releaser:
 
     @watched
     def select(self, private: Bounded, eta: float, public_scores: ArrayLike = 0.0) -> int:
-        """Choose a candidate, small scores being likely, by the exponential mechanism.
+        """Select a candidate with a small score by the exponential mechanism.
 
         Parameters
         ----------
         private : Bounded
             Scores.
         eta : float
-            Bounded range of the choice: the rate is eta divided by the range of one record's effect.
-            Infinite chooses the best.
+            Bounded range of the selection: the rate is eta divided by the range of one record's effect.
+            Infinity selects the best.
         public_scores : array_like, shape (m,) or scalar
             Public part of the scores, added to the private sums.
 
         Returns
         -------
         int
-            Index of the choice.
-
-        Raises
-        ------
-        BudgetExceededError
-            If the cost does not fit; nothing is drawn.
+            Index of the selected candidate.
         """
         scores = self._scores(private, public_scores)
         self._spend(self._selection(private, ExponentialMechanismRelease(eta), eta))
@@ -399,9 +373,9 @@ class Releaser:
     def select_permute_and_flip(
         self, private: Bounded, epsilon: float, public_scores: ArrayLike = 0.0
     ) -> int:
-        """Choose a candidate, small scores being likely, by permute-and-flip; the choice is epsilon-DP.
+        """Select a candidate with a small score by permute-and-flip; the selection is epsilon-DP.
 
-        For a pure guarantee: never worse than the exponential mechanism of the same epsilon. In zCDP or GDP
+        For a pure guarantee: never worse than the exponential mechanism with the same epsilon. In zCDP or GDP
         it costs four times as much as `select` with the same rate, since it is not of bounded range.
 
         Parameters
@@ -409,22 +383,20 @@ class Releaser:
         private : Bounded
             Scores.
         epsilon : float
-            Greater than 0; the rate is epsilon divided by the range of one record's effect. Infinite chooses
-            the best.
+            Positive; the rate is epsilon divided by the range of one record's effect. Infinity selects the
+            best.
         public_scores : array_like, shape (m,) or scalar
-            Public part of the scores, added to the private sums.
+            As for `select`.
 
         Returns
         -------
         int
-            Index of the choice.
+            Index of the selected candidate.
 
         Raises
         ------
-        BudgetExceededError
-            If the cost does not fit; nothing is drawn.
         ValueError
-            If `epsilon` is not above 0, or too large for exact sampling. Nothing is charged.
+            If `epsilon` is not positive, or too large for exact sampling. Nothing is charged.
 
         References
         ----------
@@ -442,11 +414,11 @@ class Releaser:
 
     @watched
     def select_laplace(self, private: Bounded, epsilon: float, public_scores: ArrayLike = 0.0) -> int:
-        """Choose the smallest score after adding Laplace noise to each; the choice is epsilon-DP.
+        """Select the smallest score after adding Laplace noise to each; the selection is epsilon-DP.
 
-        For reproducing published algorithms: `select` chooses better for the same cost. The noise has
-        scale ``score_range / epsilon``, which needs scores that all move the same way when a record is
-        added; sums of non-negative losses do.
+        For reproducing published algorithms: `select` is more accurate at the same cost. The noise has
+        scale ``score_range / epsilon``, which requires monotone scores: adding a record moves all in the same
+        direction, as it does for sums of nonnegative losses.
         """
         _check_epsilon(epsilon)
         scores = self._scores(private, public_scores)
@@ -470,7 +442,7 @@ class Releaser:
         if not largest < math.inf:
             raise ValueError("public_scores must be finite")
         if largest >= 2.0**61:
-            # Sums of losses span less than 2^52 steps: what is worse than the best by more is never chosen.
+            # Sums of losses span less than 2^52 steps: a candidate that is worse by more is never selected.
             public = np.minimum(public - public.min(), 2.0**60)
         return private._integers + public.astype(np.int64)
 

@@ -1,8 +1,8 @@
-"""Samples of records and random orders, exact, from cryptographic bits.
+"""Exact samples of records and random permutations, from cryptographic bits.
 
-A sample that amplifies privacy is **secret**: do not publish which records it holds, nor how many. Divide a
+A sample that amplifies privacy is **secret**: do not publish which records are in it, nor how many. Divide a
 sum by the public ``rate * n``, and release an empty batch like any other.
-Arguments out of range raise ValueError, those of another type TypeError.
+Arguments out of range raise ValueError, arguments of other types TypeError.
 """
 
 from __future__ import annotations
@@ -20,27 +20,24 @@ from numpy.typing import NDArray
 from dperm._kernels import samplers
 from dperm._kernels.samplers import RandomBits
 from dperm.accounting.random_trials import TruncatedNegativeBinomial
-from dperm.mechanisms.block_counts import LARGEST_THRESHOLD, block_counts
+from dperm.mechanisms.block_counts import MAX_THRESHOLD, block_counts
 from dperm.mechanisms.random_source import RandomState, random_bits
 
 _WORDS = 1 << 64
 
 
 def poisson_rate(q: float | Fraction) -> Fraction:
-    """Return the probability that Poisson sampling really uses: a multiple of 2^-64, at or below `q`.
+    """Return the actual probability of Poisson sampling: a multiple of 2^-64, at or below `q`.
 
-    Account with this number. A float stands for itself or for the decimal number that it prints as,
-    whichever is smaller: 0.01 becomes 184467440737095516 / 2^64.
+    Use this number for accounting. A float means itself or the decimal number that it prints as, whichever is
+    smaller: 0.01 becomes 184467440737095516 / 2^64.
 
-    Raises
-    ------
-    ValueError
-        If `q` is not a number from 0 to 1.
+    Raises ValueError if `q` is not a number from 0 to 1.
     """
     return Fraction(_threshold(q), _WORDS)
 
 
-@functools.lru_cache(maxsize=256, typed=True)  # a run asks for the same rate at each step
+@functools.lru_cache(maxsize=256, typed=True)  # a run uses the same rate at each step
 def _threshold(q: float | Fraction) -> int:
     if not 0 <= q <= 1:
         raise ValueError(f"q must be a number from 0 to 1, got {q}")
@@ -54,7 +51,7 @@ def poisson_sample(bits: RandomState | RandomBits, q: float | Fraction, n: int) 
     Parameters
     ----------
     bits : RandomBits, or a random_state
-        None draws cryptographic bits. Anything seeded is reproducible and **protects nobody**.
+        None draws cryptographic bits. A seed makes the sample reproducible and **gives no privacy**.
     q : float or Fraction
         Sampling rate, 0 to 1.
     n : int
@@ -67,12 +64,12 @@ def poisson_sample(bits: RandomState | RandomBits, q: float | Fraction, n: int) 
 
     Notes
     -----
-    A record is in if and only if a 64-bit word of its own is below ``floor(q 2^64)``; whether it is does
-    not depend on any other record. A word is drawn as far as the comparison needs it, 8 bits in most
-    cases: this changes no probability. At rates up to 1/32 the same law is drawn in blocks of records:
-    the binomial number of those that are in, by comparing a uniform number with the digits of its
-    probabilities until they differ, and then which ones. Time and bits grow with the sample only.
-    Nothing is skipped by floating-point geometric gaps, which are not exact.
+    A record is sampled if and only if a 64-bit word of its own is below ``floor(q 2^64)``, independently of
+    all other records. Only as much of a word is drawn as the comparison needs, 8 bits in most cases; this
+    changes no probability. At rates up to 1/32 the same distribution is sampled in blocks of records: first
+    the binomial number of sampled records, by comparing a uniform number with the digits of the cumulative
+    probabilities until they differ, then which ones. Time and bits then grow with the sample only. Skipping
+    records by geometric gaps in floating point would not be exact.
     """
     if _threshold(q) == _WORDS:
         return np.arange(_number_of_records(n), dtype=np.int64)
@@ -80,7 +77,7 @@ def poisson_sample(bits: RandomState | RandomBits, q: float | Fraction, n: int) 
 
 
 def poisson_draw(bits: RandomBits, q: float | Fraction, n: int) -> samplers.PoissonDraw:
-    """What :func:`poisson_sample` draws, for later: by its ``_result()``, or on the side of a pass.
+    """A deferred :func:`poisson_sample`, drawn by its ``_result()`` or by compiled code during a pass.
 
     For `q` below 1.
     """
@@ -89,13 +86,13 @@ def poisson_draw(bits: RandomBits, q: float | Fraction, n: int) -> samplers.Pois
 
 @functools.lru_cache(maxsize=256, typed=True)
 def _poisson_plan(q: float | Fraction, n: int) -> tuple[Any, ...]:
-    """Arguments of a draw, but for the bits."""
+    """Arguments of a draw, other than the bits."""
     threshold = _threshold(q)
     if threshold == 0:
-        return 0, 0, 0  # nobody is in
+        return 0, 0, 0  # always empty
     mean = n * (threshold / _WORDS)
-    room = math.ceil(mean + 8 * math.sqrt(mean) + 8)
-    return threshold, n, room, block_counts(threshold) if threshold <= LARGEST_THRESHOLD else None
+    capacity = math.ceil(mean + 8 * math.sqrt(mean) + 8)
+    return threshold, n, capacity, block_counts(threshold) if threshold <= MAX_THRESHOLD else None
 
 
 def _number_of_records(n: int) -> int:
@@ -108,7 +105,7 @@ def _number_of_records(n: int) -> int:
 def uniform_integers(
     bits: RandomState | RandomBits, bound: int, size: int | Sequence[int]
 ) -> NDArray[np.int64]:
-    """Draw independent integers, each of ``0 .. bound - 1`` with the same probability, exactly.
+    """Draw independent uniform integers from ``0 .. bound - 1``, exactly.
 
     Parameters
     ----------
@@ -126,15 +123,15 @@ def uniform_integers(
 
 
 def number_of_trials(bits: RandomState | RandomBits, law: TruncatedNegativeBinomial) -> int:
-    """Draw the secret number of trials of a search: the quantile of a uniform number of 256 bits."""
+    """Draw the secret number of trials of a search, by inversion from a uniform number of 256 bits."""
     uniform = int.from_bytes(samplers.uniform_words(random_bits(bits), 4).tobytes(), "little")
     return law.quantile(Fraction(uniform, 1 << 256))
 
 
 def permutation(bits: RandomState | RandomBits, n: int) -> NDArray[np.int32] | NDArray[np.int64]:
-    """Return ``0 .. n - 1`` in random order, every order with the same probability, exactly (Fisher-Yates).
+    """Return an exactly uniform random permutation of ``0 .. n - 1`` (Fisher-Yates).
 
-    int32 up to 2^31 entries, else int64.
+    The dtype is int32 for up to 2^31 entries, else int64.
     """
     n = operator.index(n)
     if n < 0:
@@ -143,7 +140,7 @@ def permutation(bits: RandomState | RandomBits, n: int) -> NDArray[np.int32] | N
 
 
 def sample_without_replacement(bits: RandomState | RandomBits, n: int, size: int) -> NDArray[np.int64]:
-    """Draw a set of `size` of `n` records, every set with the same probability, exactly.
+    """Draw an exactly uniform random set of `size` of `n` records.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Private selection among candidates with integer scores, sampled exactly.
 
-Small scores are likely. Let one record change the scores by ``d`` and let ``r`` bound the *range* of its
+Small scores are preferred. Let one record change the scores by ``d`` and let ``r`` bound the *range* of its
 effect, ``max_j d_j - min_j d_j <= r``: for sums of losses in ``[0, C]``, ``r = C`` under ``add_or_remove``
-(the scores are monotone: all move the same way) and ``2 C`` under ``replace_one``. With rate ``c``:
+(the scores are monotone: all move in the same direction) and ``2 C`` under ``replace_one``. With rate ``c``:
 
 ====================================  =====================================  ==========================
 mechanism                             guarantee                              use it
@@ -15,8 +15,8 @@ mechanism                             guarantee                              use
 noise "exponential" or "laplace"
 ====================================  =====================================  ==========================
 
-A choice that is not of bounded range costs ``(c r)^2 / 2`` in zCDP, like any ``c r``-DP release. Nothing is
-charged here. Arguments out of range raise ValueError, those of another type TypeError.
+A selection that is not of bounded range costs ``(c r)^2 / 2`` in zCDP, like any ``c r``-DP release. Nothing
+is charged here. Arguments out of range raise ValueError, arguments of other types TypeError.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from dperm._kernels.samplers import RandomBits
 
 # The sampler's rate is numerator / 2^shift with numerator < 2^64 and shift <= 127.
 _NUMERATOR_BITS = 64
-_LARGEST_SHIFT = 127
+_MAX_SHIFT = 127
 
 
 def exponential_mechanism(bits: RandomBits, scores: ArrayLike, rate: float | Fraction) -> int:
-    """Choose a candidate with probability proportional to ``exp(-rate * score)``, exactly.
+    """Select a candidate with probability proportional to ``exp(-rate * score)``, exactly.
 
     Parameters
     ----------
     bits : RandomBits
     scores : array-like of integers, shape (n_candidates,)
-        Small scores are likely. Integers in units of the grid of the scores, within int64.
+        In units of their grid, within int64; small scores are preferred.
     rate : float or Fraction
-        Per grid step; finite and at least 0, below 2^64. Rounded down where it has no exact form
-        (see :func:`dyadic_rate`), towards more privacy. 0 chooses uniformly.
+        Per grid step; nonnegative and below 2^64. Rounded down, towards more privacy, if it has no exact form
+        (see :func:`dyadic_rate`). 0 selects uniformly.
 
     Returns
     -------
     int
-        Index of the chosen candidate.
+        Index of the selected candidate.
 
     Notes
     -----
-    Guarantee: if one record changes the scores by ``d`` with ``max(d) - min(d) <= r``, the choice has
+    Guarantee: if one record changes the scores by ``d`` with ``max(d) - min(d) <= r``, the selection has
     ``rate * r``-bounded range: it is ``rate * r``-DP and ``(rate * r)^2 / 8``-zCDP. Nothing is charged here.
 
     The number of trials, and so the running time, depends on the scores.
@@ -71,7 +71,7 @@ def exponential_mechanism(bits: RandomBits, scores: ArrayLike, rate: float | Fra
 
 
 def permute_and_flip(bits: RandomBits, scores: ArrayLike, rate: float | Fraction) -> int:
-    """Look at the candidates in random order, choose the first that a biased coin accepts, exactly.
+    """Visit the candidates in random order and select the first that a biased coin accepts, exactly.
 
     Candidate ``j`` is accepted with probability ``exp(-rate * (score_j - smallest score))``.
 
@@ -83,14 +83,14 @@ def permute_and_flip(bits: RandomBits, scores: ArrayLike, rate: float | Fraction
     Returns
     -------
     int
-        Index of the chosen candidate.
+        Index of the selected candidate.
 
     Notes
     -----
-    Guarantee: if one record changes the scores by ``d`` with ``max(d) - min(d) <= r``, the choice is ``rate
-    * r``-DP. It is **not** of bounded range, and costs ``(rate * r)^2 / 2`` in zCDP. The distance of the
-    chosen score from the best is never larger, in expectation and in distribution, than with the
-    exponential mechanism of the same rate. Nothing is charged here.
+    Guarantee: if one record changes the scores by ``d`` with ``max(d) - min(d) <= r``, the selection is
+    ``rate * r``-DP. It is **not** of bounded range, and costs ``(rate * r)^2 / 2`` in zCDP. The gap between
+    the selected and the best score is never larger, in expectation and in distribution, than with the
+    exponential mechanism at the same rate. Nothing is charged here.
 
     The number of trials, at most one per candidate, depends on the scores.
 
@@ -117,12 +117,9 @@ def dyadic_rate(rate: float | Fraction) -> tuple[int, int]:
     """Return ``(numerator, shift)`` with ``numerator / 2^shift <= rate``, for the sampler.
 
     Equal for every float of at least 2^-74. Otherwise rounded down, by a factor of at least ``1 - 2^-62``
-    down to ``rate = 2^-64`` and of at least ``1 - 2^-30`` down to 2^-96.
+    for ``rate >= 2^-64`` and of at least ``1 - 2^-30`` for ``rate >= 2^-96``.
 
-    Raises
-    ------
-    ValueError
-        If `rate` is not finite, negative, or 2^64 or more.
+    Raises ValueError if `rate` is not finite, negative, or 2^64 or more.
     """
     if not (math.isfinite(rate) and 0 <= rate < 1 << _NUMERATOR_BITS):
         raise ValueError(f"rate must be a number from 0 to below 2^64, got {rate}")
@@ -132,17 +129,14 @@ def dyadic_rate(rate: float | Fraction) -> tuple[int, int]:
         shift = _NUMERATOR_BITS - integer_bits
     else:
         leading_zeros = (exact.denominator // exact.numerator).bit_length() - 1
-        shift = min(_NUMERATOR_BITS - 1 + leading_zeros, _LARGEST_SHIFT)
+        shift = min(_NUMERATOR_BITS - 1 + leading_zeros, _MAX_SHIFT)
     return math.floor(exact * (1 << shift)), shift
 
 
 def laplace_rate(scale: float | Fraction) -> tuple[int, int]:
-    """Return ``(numerator, shift)`` with ``numerator / 2^shift <= 1 / scale``: at least the noise asked for.
+    """Return ``(numerator, shift)`` with ``numerator / 2^shift <= 1 / scale``, so never too little noise.
 
-    Raises
-    ------
-    ValueError
-        If `scale` is not above 2^-64 and at most 2^60.
+    Raises ValueError if `scale` is not above 2^-64 and at most 2^60.
     """
     if not 2.0**-64 < scale <= 2.0**60:
         raise ValueError(f"scale must be above 2^-64 and at most 2^60 steps, got {scale}")
@@ -157,16 +151,15 @@ def report_noisy_min(
 ) -> int:
     """Subtract independent noise from each score and return the index of the smallest, exactly.
 
-    Kept for published algorithms. For the same guarantee :func:`permute_and_flip` chooses better alone and
-    :func:`exponential_mechanism` under composition.
+    Kept for published algorithms. With the same guarantee :func:`permute_and_flip` is more accurate on its
+    own, and :func:`exponential_mechanism` under composition.
 
     Parameters
     ----------
-    bits : RandomBits
-    scores : array-like of integers, shape (n_candidates,)
-        Small scores are likely. Integers in units of the grid of the scores, within int64.
+    bits, scores
+        As for :func:`exponential_mechanism`.
     scale : float or Fraction
-        Scale ``t`` of the noise in grid steps, at most 2^60, rounded up where ``1 / t`` has more than 64
+        Scale ``t`` of the noise in grid steps, at most 2^60; rounded up if ``1 / t`` has more than 64
         significant bits.
     noise : {"laplace", "exponential"}, default "laplace"
         Integers ``Y`` with ``P(Y = k)`` proportional to ``exp(-|k| / t)``: of both signs, or ``k >= 0`` only.
@@ -174,16 +167,16 @@ def report_noisy_min(
     Returns
     -------
     int
-        Index of the chosen candidate; of equal ones, the first.
+        Index of the selected candidate; the first of equal ones.
 
     Notes
     -----
-    Guarantee: if one record changes the scores by ``d`` with ``max(d) - min(d) <= r``, the choice is
+    Guarantee: if one record changes the scores by ``d`` with ``max(d) - min(d) <= r``, the selection is
     ``r/t``-DP, not of bounded range. Proof: given the noise of the others, ``j`` wins if and only if its
     noise is at least some integer; the record moves this integer by at most ``r``; and
-    ``P(Y >= k + r) >= exp(-r/t) P(Y >= k)``. So sums of losses in ``[0, C]`` need ``t = C/epsilon`` where a
-    record is added or removed (monotone scores) and ``2 C/epsilon`` where one is replaced. Exponential
-    noise *added* to the scores, the wrong sign, would lose up to ``n_candidates - 1`` times as much.
+    ``P(Y >= k + r) >= exp(-r/t) P(Y >= k)``. So sums of losses in ``[0, C]`` need ``t = C/epsilon`` if a
+    record is added or removed (monotone scores) and ``2 C/epsilon`` if one is replaced. *Adding* exponential
+    noise to the scores, the wrong sign, would lose up to ``n_candidates - 1`` times as much privacy.
     Nothing is charged here.
 
     References

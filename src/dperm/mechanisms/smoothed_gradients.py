@@ -1,4 +1,4 @@
-"""Laplacian smoothing of the noisy gradients of a deep model, beside Opacus."""
+"""Laplacian smoothing of the noisy gradients of a deep model, for use with Opacus."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ def smooth_gradients(
     Parameters
     ----------
     optimizer : torch.optim.Optimizer
-        Opacus's, or the one that is given to its ``make_private``, before or after that; any kind of step.
+        Opacus's optimizer, or the one that is passed to its ``make_private``, before or after that; of any
+        kind.
     sigma : float
-        As in :func:`laplacian_smoothing`, at least 0 and finite.
+        As in :func:`laplacian_smoothing`, nonnegative and finite.
     whole_model : bool
-        Whether all parameters, one after the other, are one ring: Algorithm 1 of the paper. By default each
-        tensor is a ring of its own, as in the authors' program.
+        Whether the concatenation of all parameters is one ring, as in Algorithm 1 of the paper. By default
+        each tensor is a ring of its own, as in the authors' program.
 
     Returns
     -------
@@ -35,13 +36,13 @@ def smooth_gradients(
 
     Notes
     -----
-    Opacus clips the gradients of records, adds them and its noise, and then calls the step of the optimizer
-    that it was given. Smoothing happens in that call. So it is post-processing of noisy gradients, and what
-    Opacus's accountant says stays valid, neither better nor worse: smoothing is invertible. Without Opacus
-    there is no noise, and no guarantee.
+    Opacus clips the gradients of the records, sums them, adds noise, and then calls the step of the optimizer
+    that it was given. Smoothing happens in that call. So it is post-processing of noisy gradients, and the
+    guarantee of Opacus's accountant stays the same, neither better nor worse, as smoothing is invertible.
+    Without Opacus there is no noise and no guarantee.
 
-    It is computed by a real Fourier transform on the device of the parameters, in their precision or single
-    precision if that is higher.
+    It uses a real Fourier transform on the device of the parameters, in their precision but at least in
+    single precision.
 
     Examples
     --------
@@ -62,7 +63,7 @@ def smooth_gradients(
 
     if not 0.0 <= sigma < math.inf:
         raise ValueError(f"sigma must be finite and at least 0, got {sigma!r}")
-    while hasattr(optimizer, "original_optimizer"):  # Opacus's: noise is added before the step of this one
+    while hasattr(optimizer, "original_optimizer"):  # Opacus adds noise before the step of this one
         optimizer = optimizer.original_optimizer
 
     @functools.cache

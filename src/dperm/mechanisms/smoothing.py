@@ -15,37 +15,37 @@ from dperm._kernels.threads import check_n_threads, threads_for
 def laplacian_smoothing(
     v: ArrayLike, sigma: float, axis: int | Sequence[int] = -1, n_threads: int | None = None
 ) -> NDArray[np.float64]:
-    """Solve ``(I - sigma L) u = v``, L the second difference on a ring, in O(d).
+    """Solve ``(I - sigma L) u = v`` in O(d), where L is the second difference on a ring.
 
-    Each entry moves towards its neighbours; the mean stays. Apply it to values that have been released, such
-    as noisy gradients: what is done with these costs no privacy, and changes no guarantee.
+    Each entry moves towards its neighbours; the mean is preserved. Apply it to released values, such as noisy
+    gradients: post-processing costs no privacy and changes no guarantee.
 
     Parameters
     ----------
     v : array_like
         Real numbers, at least one.
     sigma : float
-        Strength, at least 0 and finite; 0 returns a copy of ``v``.
+        Strength, nonnegative and finite; 0 returns a copy of ``v``.
     axis : int or sequence of ints
-        The axis that is a ring. For several, one is smoothed after the other: with ``axis=(0, 1)`` an image
+        The axis that is a ring. Several axes are smoothed one after the other: with ``axis=(0, 1)`` an image
         is a torus.
     n_threads : int, optional
-        The result does not depend on it. None or -1: all that the process may use.
+        None or -1: all threads that the process may use. The result does not depend on it.
 
     Returns
     -------
-    ndarray of float64, the shape of ``v``
+    ndarray of float64, same shape as ``v``
         Within about 1e-15 times ``max |v|`` of the exact solution.
 
     Notes
     -----
     With ``a = 2 sigma / (2 sigma + 1 + r)``, ``r = sqrt(4 sigma + 1)``, the solution along one axis is
-    ``u_i = sum_k a^|k| v_(i-k) / r``, k over all integers and indices modulo d: two recurrences.
+    ``u_i = sum_k a^|k| v_(i-k) / r``, with k over all integers and indices modulo d: two recurrences.
 
-    Several axes: the product of one-dimensional operators, ``(I - sigma L_x)(I - sigma L_y) u = v``, and
-    not ``(I - sigma (L_x + L_y)) u = v``. The two differ by ``sigma^2 L_x L_y``, which acts on what
-    oscillates in both directions at once and takes away a little more of it, mostly noise; the former
-    stays O(d), the latter needs a Fourier transform.
+    For several axes the operator is a product, ``(I - sigma L_x)(I - sigma L_y) u = v``, rather than
+    ``(I - sigma (L_x + L_y)) u = v``. The two differ by ``sigma^2 L_x L_y``, which damps components that
+    oscillate in both directions, mostly noise, a little more. The former stays O(d), the latter would need a
+    Fourier transform.
 
     References
     ----------
@@ -59,7 +59,7 @@ def laplacian_smoothing(
     """
     if np.iscomplexobj(v):
         raise ValueError(
-            "v must be an array of real numbers, got complex ones: smooth v.real and v.imag apart"
+            "v must be an array of real numbers, got complex ones: smooth v.real and v.imag separately"
         )
     values = np.asarray(v, dtype=np.float64)
     if not 0.0 <= sigma < math.inf:

@@ -1,4 +1,4 @@
-"""Private sums opened without noise."""
+"""Release of private sums without noise."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ class NotPrivateArray(np.ndarray):
 
 
 def release_without_privacy(private: Bounded) -> NotPrivateArray:
-    """Open a private sum without noise: for tests and non-private fits. Nothing is protected.
+    """Release a private sum without noise, for tests and non-private fits. Nothing is protected.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How good a model is, with a guarantee for the records that it is evaluated on."""
+"""Evaluation of models, with a privacy guarantee for the records that they are evaluated on."""
 
 from dperm.metrics.evaluate import evaluate
 from dperm.metrics.evaluation import Evaluation

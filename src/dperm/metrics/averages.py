@@ -1,4 +1,4 @@
-"""Metrics of sums of losses."""
+"""Metrics computed from sums of losses."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from dperm.metrics.parts import Determination, Loss
 
 
 class Size:
-    """The number of records, as far as it is known.
+    """The number of records, exact or noisy.
 
     Parameters
     ----------
     n : float
     variance : float
-        Of its noise; 0 where it is public.
+        Variance of its noise; 0 if it is public.
     """
 
     def __init__(self, n: float, variance: float) -> None:
@@ -34,12 +34,12 @@ class Size:
 
     @property
     def is_clear(self) -> bool:
-        """Whether it stands out of its noise."""
+        """Whether it is large compared to its noise."""
         return self.n > CLEAR * math.sqrt(self.variance) and self.n > 0.0
 
 
 def hit_rate(hits: Array, sigma: float, size: Size) -> Estimate:
-    """Accuracy: from those that are right and wrong, or, of a public number of records, right alone."""
+    """Accuracy: from the counts of right and wrong predictions, or of right ones if the size is public."""
     if size.n <= 0.0:
         return without_interval(math.nan)
     value = float(hits[0]) / size.n
@@ -50,7 +50,7 @@ def hit_rate(hits: Array, sigma: float, size: Size) -> Estimate:
 
 
 def mean_loss(part: Loss, sums: Array, sigma: float, size: Size) -> Estimate:
-    """Mean of a loss, its sampling variance from the squares."""
+    """Mean of a loss, with the sampling variance from the sum of squares."""
     mean, square = (float(each) / size.n for each in sums) if size.n > 0.0 else (math.nan, math.nan)
     if not size.is_clear:
         return Estimate(part.unit * mean if mean >= 0.0 else math.nan, math.nan, math.nan, TOO_NOISY)
@@ -60,33 +60,33 @@ def mean_loss(part: Loss, sums: Array, sigma: float, size: Size) -> Estimate:
 
 
 def mean_squared_error(part: Determination, sums: Array, sigma: float, size: Size) -> Estimate:
-    """The same from the sums for the coefficient of determination."""
+    """Mean squared error from the sums for the coefficient of determination."""
     n, e = size.n, float(sums[0]) / size.n if size.n > 0.0 else 0.0
     variance = _lifted(float(sums[3]) / part.minor - n * e**2, 2.0 * n * e**2, sigma / part.minor)
     return mean_loss(Loss("mse", part.bound), np.array([sums[0], variance + n * e**2]), sigma, size)
 
 
 def determination(part: Determination, sums: Array, sigma: float, size: Size) -> Estimate:
-    """R^2 = 1 - e/v, e the mean squared error and v the variance of the targets.
+    """R^2 = 1 - e/v, with e the mean squared error and v the variance of the targets.
 
-    The interval is Fieller's: all ratios r for which ``e - r v`` is within its own standard deviation times
-    the quantile, which holds for noisy denominators, too.
+    The interval is Fieller's: all ratios r for which ``|e - r v|`` is at most the quantile times its standard
+    deviation, which is valid for noisy denominators, too.
     """
     n, noise, moment_noise = size.n, sigma**2, sigma / part.minor
     if n <= 0.0:
         return without_interval(math.nan)
-    scale = part.unit / part.target_unit**2  # squared errors and targets are in units of their own
+    scale = part.unit / part.target_unit**2  # squared errors and targets have different units
     e, mean, tt = sums[:3] / n
     ee, et, ett, ttt, tttt = sums[3:] / part.minor
     v = tt - mean**2
     e_v = ett - 2.0 * mean * et + mean**2 * e * n  # sum of e (t - mean)^2
     v_v = tttt - 4.0 * mean * ttt + (6.0 * mean**2 * tt - 3.0 * mean**4) * n
-    # Sums of squares and products about the means; of normal targets and errors: 2 e^2, 2 v^2, 2 e^2.
+    # Sums of squares and products about the means; for normal targets and errors: 2 e^2, 2 v^2, 2 e^2.
     ee = _lifted(ee - n * e**2, 2.0 * n * e**2, moment_noise)
     vv = _lifted(v_v - n * v**2, 2.0 * n * v**2, moment_noise * math.sqrt(1.0 + 16.0 * mean**2))
     ev = n * e * v - e_v
     ev = -_lifted(ev, -2.0 * n * scale * e**2, moment_noise * math.sqrt(1.0 + 4.0 * mean**2))
-    away = v - mean**2  # with e, by how much n times v and n times e change with n
+    away = v - mean**2  # at fixed sums dv/dn = -away / n, as de/dn = -e / n
     var_e = (ee + noise + e**2 * size.variance) / n**2
     var_v = (vv + noise * (1.0 + 4.0 * mean**2) + away**2 * size.variance) / n**2
     both = (ev + e * away * size.variance) / n**2
@@ -101,8 +101,8 @@ def determination(part: Determination, sums: Array, sigma: float, size: Size) ->
 
 
 def _lifted(released: float, normal: float, noise: float) -> float:
-    """A sum of squares that noise may hide: up to its standard deviation larger, if it is below the normal's.
+    """A noisy sum of squares, raised by up to one standard deviation if it is below that of a normal law.
 
-    Otherwise a sum that noise has made small, or negative, would make an interval too short.
+    A sum that the noise has made too small, or negative, would otherwise make the interval too short.
     """
     return max(released, min(normal, released + noise), 0.0 if normal > 0.0 else -math.inf)

@@ -1,4 +1,4 @@
-"""Metrics of a confusion matrix."""
+"""Metrics computed from a confusion matrix."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class MatrixMetric(NamedTuple):
     ----------
     metric : callable
     supports : callable
-        What it divides by, each of which must stand out of the noise.
+        Its denominators, each of which must be large compared to the noise.
     is_share : bool
-        Whether it lies between 0 and 1.
+        Whether its range is from 0 to 1.
     """
 
     metric: Metric
@@ -33,7 +33,7 @@ def _total(c: NDArray[Any]) -> Any:
 
 
 def _of_class(ratios: NDArray[Any]) -> Any:
-    """That of the second of two classes, or the mean of all of more."""
+    """The value of the second of two classes, or the mean over more than two."""
     return ratios[..., 1] if ratios.shape[-1] == 2 else ratios.mean(axis=-1)
 
 
@@ -73,7 +73,7 @@ def _all(c: Array) -> list[Support]:
 
 
 def _of_classes(*axes: int, positive: bool = True) -> Callable[[Array], list[Support]]:
-    """Records of each class: true (axis 1), predicted (axis 0); of two classes perhaps the second alone."""
+    """Records by true (axis 1) or predicted (axis 0) class; of two, the second alone if `positive`."""
 
     def supports(c: Array) -> list[Support]:
         first = 1 if positive and len(c) == 2 else 0
@@ -104,7 +104,7 @@ def of_matrix(name: str, noisy: Noisy) -> Estimate:
 
 
 def matrix_itself(noisy: Noisy) -> Estimate:
-    """The counts, each with the interval of its expected number."""
+    """The counts, each with an interval for its expected value."""
     c, n = noisy.cells, noisy.cells.sum()
     spread = np.maximum(c, 0.0) * np.clip(1.0 - c / n, 0.0, 1.0) + noisy.sigma**2
     low, high = (around(0.0, 1.0).low * np.sqrt(spread) * sign for sign in (1.0, -1.0))

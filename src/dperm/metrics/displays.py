@@ -1,4 +1,4 @@
-"""Pictures of an evaluation, as displays in scikit-learn's manner: made of numbers, drawn by `plot`."""
+"""Plots of an evaluation, as displays in the style of scikit-learn: they hold numbers that `plot` draws."""
 
 from __future__ import annotations
 
@@ -9,67 +9,52 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from dperm.metrics.files import COORDINATES
 from dperm.metrics.intervals import TOO_NOISY, Estimate
 from dperm.metrics.plan import REGRESSION
 
-_SIDE = 4.4  # inches of a picture
+_SIDE = 4.4  # inches
 
 
 class _Look(NamedTuple):
-    x: str
-    y: str
-    x_label: str
-    y_label: str
     title: str
-    area: str
-    diagonal: bool
+    axes: tuple[str, str]
+    area: tuple[str, str]  # metric for the legend, and its label there
     legend: str
+    diagonal: bool
 
 
 _CURVES = {
     "roc_curve": _Look(
-        "fpr", "tpr", "false positive rate", "true positive rate", "ROC", "roc_auc", True, "lower right"
+        "ROC", ("false positive rate", "true positive rate"), ("roc_auc", "AUC"), "lower right", True
     ),
     "precision_recall_curve": _Look(
-        "recall",
-        "precision",
-        "recall",
-        "precision",
-        "Precision and recall",
-        "average_precision",
-        False,
-        "lower left",
+        "Precision and recall", ("recall", "precision"), ("average_precision", "average precision"),
+        "lower left", False,
     ),
     "calibration": _Look(
-        "predicted",
-        "observed",
-        "predicted probability",
-        "share of positives",
-        "Calibration",
-        "brier",
-        True,
-        "upper left",
+        "Calibration", ("predicted probability", "share of positives"), ("brier", "Brier score"),
+        "upper left", True,
     ),
-}
-_AREAS = {"roc_auc": "AUC", "average_precision": "average precision", "brier": "Brier score"}
+}  # fmt: skip
 
 
 @dataclass
 class CurveDisplay:
-    """A curve with its band of 95 %: ROC, precision and recall, or calibration.
+    """A curve with its 95 % band: ROC, precision and recall, or calibration.
 
     Parameters
     ----------
     name : {"roc_curve", "precision_recall_curve", "calibration"}
     estimate : Estimate
-        Of that metric.
+        The curve.
     area : Estimate, optional
-        Of the number that goes with it, for the legend.
+        The corresponding number, shown in the legend.
 
     Attributes
     ----------
     figure_, ax_, line_
-        Of matplotlib, once drawn.
+        Objects of matplotlib, set by `plot`.
     """
 
     name: str
@@ -77,18 +62,18 @@ class CurveDisplay:
     area: Estimate | None = None
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw it, in new axes by default."""
+        """Draw the curve, in new axes by default."""
         look = _CURVES[self.name]
         self.figure_, self.ax_ = new_axes(ax)
         if look.diagonal:
             self.ax_.plot([0, 1], [0, 1], linestyle=":", color="0.5", zorder=1)
-        x, y = self.estimate.value[look.x], self.estimate.value[look.y]
+        x, y = (self.estimate.value[axis] for axis in COORDINATES[self.name][:2])
         if self.estimate.note or not len(x):
             self.ax_.text(0.5, 0.5, self.estimate.note or TOO_NOISY, ha="center", fontsize="small")
         else:
             self._draw(x, y)
             self.ax_.legend(loc=look.legend, frameon=False)
-        self.ax_.set(xlabel=look.x_label, ylabel=look.y_label, title=look.title, aspect="equal")
+        self.ax_.set(xlabel=look.axes[0], ylabel=look.axes[1], title=look.title, aspect="equal")
         self.ax_.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         return self
 
@@ -103,10 +88,9 @@ class CurveDisplay:
         self.ax_.errorbar(x, y, lengths, fmt="o", markersize=3, linewidth=1, color="C0", label="bins, 95 %")
 
     def _label(self) -> str:
-        area = _CURVES[self.name].area
         if self.area is None or math.isnan(self.area.value):
             return "isotonic fit"
-        text = f"{_AREAS[area]} {self.area.value:.3f}"
+        text = f"{_CURVES[self.name].area[1]} {self.area.value:.3f}"
         return text if math.isnan(self.area.low) else f"{text} ({self.area.low:.3f} to {self.area.high:.3f})"
 
 
@@ -121,13 +105,13 @@ class IntervalsDisplay:
     Attributes
     ----------
     figure_, ax_
-        Of matplotlib, once drawn.
+        Objects of matplotlib, set by `plot`.
     """
 
     estimates: Mapping[str, Estimate]
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw them, in new axes by default."""
+        """Draw the intervals, in new axes by default."""
         self.figure_, self.ax_ = new_axes(ax)
         for row, each in enumerate(self.estimates.values()):
             lengths = np.nan_to_num(np.clip([[each.value - each.low], [each.high - each.value]], 0.0, None))
@@ -140,7 +124,7 @@ class IntervalsDisplay:
 
 @dataclass
 class EvaluationDisplay:
-    """All pictures of an evaluation, side by side.
+    """All plots of an evaluation, side by side.
 
     Parameters
     ----------
@@ -152,9 +136,9 @@ class EvaluationDisplay:
     Attributes
     ----------
     displays_ : list
-        What was drawn, each with its `ax_`.
+        The displays drawn, each with its `ax_`.
     figure_, axes_
-        Of matplotlib, once drawn.
+        Objects of matplotlib, set by `plot`.
     """
 
     metrics: Mapping[str, Estimate]
@@ -162,7 +146,7 @@ class EvaluationDisplay:
     title: str = ""
 
     def plot(self, columns: int | None = None) -> Self:
-        """Draw them, in a new figure, so many in a row; by default all."""
+        """Draw the plots in a new figure with this many columns; by default all in one row."""
         pictures = self._pictures()
         columns = min(columns or len(pictures), len(pictures))
         rows = math.ceil(len(pictures) / columns)
@@ -177,7 +161,7 @@ class EvaluationDisplay:
 
     def _pictures(self) -> list[Any]:
         found: list[Any] = [
-            CurveDisplay(name, self.metrics[name], self.metrics.get(look.area))
+            CurveDisplay(name, self.metrics[name], self.metrics.get(look.area[0]))
             for name, look in _CURVES.items()
             if name in self.metrics
         ]
@@ -193,7 +177,7 @@ class EvaluationDisplay:
 
 @dataclass
 class _ConfusionMatrix:
-    """scikit-learn's display, with counts that are whole."""
+    """scikit-learn's display, with rounded counts."""
 
     counts: Any
     classes: Any
@@ -208,14 +192,14 @@ class _ConfusionMatrix:
 
 
 def new_axes(ax: Any, size: tuple[float, float] = (_SIDE, _SIDE)) -> tuple[Any, Any]:
-    """Figure and axes: those given, or new ones of a size in inches."""
+    """Figure and axes: the given ones, or new ones of that size in inches."""
     if ax is None:
         _, ax = pyplot().subplots(figsize=size, layout="constrained")
     return ax.figure, ax
 
 
 def pyplot() -> Any:
-    """matplotlib's, or an error that says how to install it."""
+    """``matplotlib.pyplot``; without matplotlib, an error that says how to install it."""
     try:
         import matplotlib.pyplot
     except ModuleNotFoundError as error:

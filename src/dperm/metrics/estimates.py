@@ -1,4 +1,4 @@
-"""From the released vector to estimates of what was asked for."""
+"""Estimates of the requested metrics from the released vector."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from dperm.metrics.scores import ScoreCounts
 
 
 class Released:
-    """The released numbers, part by part.
+    """The released numbers, by part.
 
     Parameters
     ----------
     plan : Plan
     pieces : list of ndarray
-        Of each part of the plan.
+        The numbers of each part of the plan.
     sigma : float
-        Standard deviation of the noise of every number.
+        Standard deviation of the noise on every number.
     n_records : int or None
-        Their number where it is public.
+        The number of records, if it is public.
     """
 
     def __init__(self, plan: Plan, pieces: list[Array], sigma: float, n_records: int | None) -> None:
@@ -33,7 +33,7 @@ class Released:
         self._pieces = dict(zip(plan.parts, pieces, strict=True))
 
     def estimate(self, name: str) -> Estimate:
-        """A metric; what is divided by zero is NaN, and its variance infinite."""
+        """A metric; after a division by zero it is NaN, with infinite variance."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return self._estimate(name)
 

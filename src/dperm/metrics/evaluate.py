@@ -1,4 +1,4 @@
-"""How good a model is, from one private release."""
+"""Evaluation of a model from one private release."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from dperm.statement.privacy_statement import PrivacyStatement
 
 _PUBLIC_MODEL = ("The weights of the model are public here: another statement covers how they were made.",)
 _SCORES_APART = (
-    "The model, which is other software, is taken to score each record by itself, alike to the last bit "
-    "wherever it stands and whatever other records there are."
+    "The model, which is not of dperm, is assumed to score each record on its own: the same bits, whatever "
+    "its position and the other records."
 )
 
 
@@ -53,34 +53,34 @@ def evaluate(
     Parameters
     ----------
     model : estimator
-        Fitted, with `predict`, and `predict_proba` or `decision_function` for curves: of dperm, of
-        scikit-learn, or a pipeline. Its weights, and its labels, are public: it was made without these
-        records, or is private itself. It must score each record by itself.
+        A fitted estimator of dperm or scikit-learn, or a pipeline, with `predict`, and with `predict_proba`
+        or `decision_function` for curves. Its weights and labels are public: it was made without these
+        records, or is private itself. It must score each record independently of the others.
     X, y : records and their labels or targets
         Whatever the model predicts: arrays, CSR matrices, tables, data frames, Dask collections; or files
         (`dperm.data.scan_parquet`) with ``y=None``. Scores are computed block by block.
     epsilon, delta : float
-        Of this release. ``epsilon=inf`` evaluates exactly and protects nothing; delta may be 0 then.
+        Budget of this release. ``epsilon=inf`` evaluates exactly, without privacy; delta may be 0 then.
     metrics : str or sequence of str, optional
-        Of classifiers: accuracy, confusion_matrix, balanced_accuracy, precision, recall, f1, mcc, log_loss,
-        brier, roc_auc, average_precision (of more than two classes the mean of each against the others); of
-        two classes also roc_curve, precision_recall_curve, calibration. Of regressors: mae, mse, pinball, r2.
-        By default all but log_loss, or those of the confusion matrix, or mae, mse and r2. The fewer are asked
-        for, the less noise.
+        For classifiers: accuracy, confusion_matrix, balanced_accuracy, precision, recall, f1, mcc, log_loss,
+        brier, roc_auc, average_precision (for more than two classes the one-against-rest mean); for two
+        classes also roc_curve, precision_recall_curve, calibration. For regressors: mae, mse, pinball, r2.
+        By default all but log_loss for two classes, those of the confusion matrix for more or without scores,
+        and mae, mse and r2 for regressors. Fewer metrics have less noise.
     loss_bound : float or mapping, optional
-        What a record's loss is clipped at, in the unit of the loss; by name (log_loss, mae, mse, pinball, and
-        target for that of r2) where there are several. By default ``4 + log(number of classes)``, and for
-        regressors what their `target_bound` says.
+        Where a record's loss is clipped, in the unit of the loss; by name (log_loss, mae, mse, pinball, and
+        target for the targets of r2) if there are several. By default ``4 + log(number of classes)``, and for
+        regressors derived from their `target_bound`.
     bins : int, default=16
-        Of the scores. More bins follow the curve more closely, and carry more noise.
+        Number of bins of the scores. More bins follow the curve more closely, but have more noise.
     counts : array_like of int, optional
-        How many identical records each row stands for. Neighbouring data differ in one record.
+        Multiplicity of each row. Neighbouring data differ in one record.
     ledger : PrivacyLedger, optional
-        Charged once, before the noise is drawn; the part of a split that the records are, for instance.
+        Charged once, before the noise is drawn; for instance the part of a split that holds the records.
     neighbors : {"add_or_remove", "replace_one"}, optional
-        By default the ledger's, and add_or_remove without one.
+        By default the ledger's relation, or "add_or_remove" without a ledger.
     random_state : None, int or Generator
-        None: cryptographic noise.
+        None draws cryptographic noise.
 
     Returns
     -------
@@ -89,16 +89,16 @@ def evaluate(
     Raises
     ------
     ValueError, TypeError
-        For an argument or data that cannot be used. Nothing is charged.
+        For invalid arguments or data. Nothing is charged.
     BudgetExceededError
         If the ledger cannot afford the release. Nothing is charged.
 
     Notes
     -----
-    Each record adds to a vector of integers: its cell in the confusion matrix, the bin of its score, its
-    losses in units of their bound. The vector is released at once. Metrics and intervals are computed from
-    it; they count the sampling of the records and the noise. A record that cannot be scored counts with a
-    fixed score. Scores are rounded to bins, which understates AUC by up to some thousandths with 16 of them.
+    Each record adds to one vector of integers: its cell in the confusion matrix, the bin of its score, its
+    losses in units of their bound. The vector is released at once, and all metrics are computed from it. The
+    intervals account for the sampling of the records and for the noise. A record that cannot be scored counts
+    with a fixed score. Binning the scores understates the AUC, with 16 bins by up to a few thousandths.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def evaluate(
 
 
 def _public_facts(judge: Judge, plan: Plan, bins: int) -> dict[str, Any]:
-    """What the statement and the ledger name as public."""
+    """The public facts for the statement and the ledger."""
     facts: dict[str, Any] = {"model": type(judge.model).__name__, "metrics": list(plan.names)}
     if judge.classes is not None:
         facts["classes"] = judge.classes.tolist()

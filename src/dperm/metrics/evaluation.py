@@ -1,4 +1,4 @@
-"""What an evaluation found: a table, JSON, pictures, and its statement of privacy."""
+"""The result of an evaluation: metrics with intervals, as table, JSON or plots, and the privacy statement."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ from dperm.statement.privacy_statement import PrivacyStatement
 if TYPE_CHECKING:
     from dperm.metrics.displays import EvaluationDisplay
 
-CURVES = ("roc_curve", "precision_recall_curve", "calibration")
+CURVES = tuple(files.COORDINATES)
 _DIGITS = 4
+_MATRIX = "Confusion matrix (rows: true class, columns: predicted)"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Evaluation:
-    """Metrics of a model, each with an interval of 95 %, and what was released for them.
+    """Metrics of a model, each with a 95 % interval, and their privacy statement.
 
     ``evaluation["accuracy"].value`` is one of them, ``.low`` and ``.high`` its interval.
 
     Attributes
     ----------
     metrics : mapping of str to Estimate
-        By name, in the order asked for.
+        By name, in the requested order.
     privacy : PrivacyStatement
     n_records : float
-        Number of records, with noise unless it is public.
+        Number of records, noisy unless it is public.
     classes : ndarray or None
         Labels of a classifier.
 
@@ -57,7 +58,7 @@ class Evaluation:
     classes: NDArray[Any] | None = None
 
     def __getitem__(self, name: str) -> Estimate:
-        """A metric by its name."""
+        """A metric by name."""
         return self.metrics[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -65,13 +66,13 @@ class Evaluation:
         return iter(self.metrics)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain JSON types; None where a number or an interval is missing.
+        """Metrics and statement as plain JSON types, with None for missing numbers and intervals.
 
         Returns
         -------
         dict
             ``{"metrics": {name: {"value", "low", "high"}}, "privacy": {...}}``. The value of a curve is a
-            mapping of its coordinates, that of the confusion matrix a list of rows, by true class.
+            mapping of its coordinates, that of the confusion matrix a list of rows, one for each true class.
 
         Examples
         --------
@@ -88,7 +89,7 @@ class Evaluation:
         return {"metrics": metrics, "privacy": self.privacy.to_dict()}
 
     def save(self, path: str | Path) -> None:
-        """Write a JSON file with everything, which `load` reads; one of this name is replaced.
+        """Write everything to a JSON file that `load` reads; an existing file is replaced.
 
         Examples
         --------
@@ -105,7 +106,7 @@ class Evaluation:
         write_whole(Path(path), self.to_text())
 
     def to_text(self) -> str:
-        """What `save` writes.
+        """The text that `save` writes.
 
         Examples
         --------
@@ -122,13 +123,13 @@ class Evaluation:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """What `save` wrote.
+        """Read a file that `save` wrote; no code in it is run.
 
         Raises
         ------
         FileNotFoundError
         DataError
-            For a file that is no evaluation. Nothing in a file is run.
+            For a file that is not an evaluation.
 
         Examples
         --------
@@ -145,12 +146,12 @@ class Evaluation:
         return cls(**files.read(path))
 
     def plot(self) -> EvaluationDisplay:
-        """Draw what was asked for: curves and the confusion matrix, or the intervals of numbers.
+        """Plot the curves and the confusion matrix; if there are none, the numbers with their intervals.
 
         Returns
         -------
         EvaluationDisplay
-            With `figure_`, `axes_` and the displays drawn, `displays_`.
+            With `figure_`, `axes_` and `displays_`, the displays drawn.
 
         Raises
         ------
@@ -176,7 +177,7 @@ class Evaluation:
 
     @property
     def title(self) -> str:
-        """Of the table."""
+        """Title of the table."""
         about = "" if "n" in self.privacy.public else "about "
         return f"Evaluation on {about}{max(round(self.n_records), 0):,} records"
 
@@ -204,9 +205,7 @@ class Evaluation:
         table = [("metric", "value", "95 % interval", ""), *self.rows()]
         parts = [self.title, _aligned(table)] if len(table) > 1 else [self.title]
         if "confusion_matrix" in self.metrics:
-            parts.append(
-                "Confusion matrix (rows: true class, columns: predicted)\n" + _aligned(self._matrix())
-            )
+            parts.append(f"{_MATRIX}\n{_aligned(self._matrix())}")
         drawn = [name for name in self.metrics if name in CURVES]
         if drawn:
             parts.append(f"Curves, see plot(): {', '.join(drawn)}")
@@ -222,7 +221,7 @@ class Evaluation:
         return [("", *labels), *((label, *(f"{count:,.0f}" for count in row)) for label, row in rows)]
 
     def _repr_html_(self) -> str:
-        """Return tables for notebooks. Everything that came from outside is escaped."""
+        """Return tables for notebooks, with all text escaped."""
         return Document("", [Text(self.title), *self._blocks()]).to_fragment() + self.privacy._repr_html_()
 
     def _blocks(self) -> list[Block]:
@@ -232,7 +231,7 @@ class Evaluation:
             found.append(Table(["metric", "value", "95 % interval", ""], rows))
         if "confusion_matrix" in self.metrics:
             head, *counts = self._matrix()
-            found.append(Table(head, counts, "Confusion matrix (rows: true class, columns: predicted)"))
+            found.append(Table(head, counts, _MATRIX))
         return found
 
 

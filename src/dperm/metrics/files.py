@@ -1,4 +1,4 @@
-"""Evaluations as JSON files: nothing in a file runs, and a file that is not as written here is an error."""
+"""Evaluations as JSON files. Files are untrusted: reading runs no code, and any deviation is an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dperm.metrics.plan import CLASSIFICATION, REGRESSION
 from dperm.statement.privacy_statement import PrivacyStatement
 
 FORMAT = {"format": "dperm evaluation", "version": 1}
-#: Names of the coordinates of curves; their intervals are of the last but for calibration.
+#: Coordinates of the curves. Intervals are those of the last one, for calibration of "observed".
 COORDINATES = {
     "roc_curve": ("fpr", "tpr"),
     "precision_recall_curve": ("recall", "precision"),
@@ -29,7 +29,7 @@ _PARTS = {*FORMAT, "metrics", "n_records", "classes", "privacy"}
 def to_text(
     metrics: Mapping[str, Estimate], privacy: PrivacyStatement, n_records: float, classes: Any
 ) -> str:
-    """All that an evaluation holds."""
+    """The text of an evaluation file."""
     found = {name: {**jsonable(each), "note": each.note} for name, each in metrics.items()}
     labels = None if classes is None else classes.tolist()
     parts = {"metrics": found, "n_records": n_records, "classes": labels, "privacy": privacy.to_dict()}
@@ -48,11 +48,11 @@ def read(path: str | Path) -> dict[str, Any]:
     ------
     FileNotFoundError
     DataError
-        For a file that is none of an evaluation, or was altered into something that cannot be one.
+        For a file that is not a valid evaluation.
     """
     file = Path(path)
     if not file.stat().st_size <= _MAX_BYTES or not file.is_file():
-        raise DataError(f"{file} is no file, or too large for an evaluation")
+        raise DataError(f"{file} is no file, or is too large for an evaluation")
     try:
         return _arguments(json.loads(file.read_text(encoding="utf-8"), parse_constant=_no_constant))
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
@@ -76,11 +76,13 @@ def _arguments(found: Any) -> dict[str, Any]:
 
 
 def _estimate(name: str, found: Any, classes: Any) -> Estimate:
-    _check(isinstance(found, dict) and set(found) == {"value", "low", "high", "note"}, f"{name} is not whole")
-    _check(isinstance(found["note"], str), f"the note of {name} is no text")
+    _check(
+        isinstance(found, dict) and set(found) == {"value", "low", "high", "note"}, f"{name} is incomplete"
+    )
+    _check(isinstance(found["note"], str), f"the note of {name} is not a string")
     value, low, high = found["value"], found["low"], found["high"]
     if name in COORDINATES:
-        _check(isinstance(value, dict) and set(value) == set(COORDINATES[name]), f"{name} is no curve")
+        _check(isinstance(value, dict) and set(value) == set(COORDINATES[name]), f"{name} is not a curve")
         value = {key: _array(value[key]) for key in COORDINATES[name]}
         low, high = _array(low), _array(high)
         shapes = {each.shape for each in (*value.values(), low, high)}
@@ -97,14 +99,14 @@ def _estimate(name: str, found: Any, classes: Any) -> Estimate:
 def _classes(found: Any) -> Any:
     _check(isinstance(found, list) and len(found) > 1, "classes must be a list")
     kinds = {type(each) for each in found}
-    _check(len(kinds) == 1 and kinds <= {str, int, float, bool}, "classes must be all texts or all numbers")
-    _check(len(set(found)) == len(found), "a class is named twice")
+    _check(len(kinds) == 1 and kinds <= {str, int, float, bool}, "classes must be all strings or all numbers")
+    _check(len(set(found)) == len(found), "a class occurs twice")
     return np.array(found)
 
 
 def _number(found: Any) -> float:
     """A number; NaN for None."""
-    _check(found is None or type(found) in (int, float), f"{found!r} is no number")
+    _check(found is None or type(found) in (int, float), f"{found!r} is not a number")
     return math.nan if found is None else float(found)
 
 
@@ -129,4 +131,4 @@ def _check(holds: bool, problem: str) -> None:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise DataError(f"{name} is no JSON")
+    raise DataError(f"{name} is not valid JSON")

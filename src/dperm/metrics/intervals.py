@@ -1,7 +1,7 @@
-"""Intervals that count both the sampling of the records and the noise of the release.
+"""Confidence intervals that account for both the sampling of the records and the noise of the release.
 
-Counts of records in cells vary like independent Poisson numbers, as far as a metric ``f`` is concerned that
-is the same for all counts doubled, and each carries noise of variance sigma^2. By the delta method the
+For a metric ``f`` that does not change when all counts are scaled, the counts of records in cells may be
+treated as independent Poisson variables; each also has noise of variance sigma^2. By the delta method the
 variance of ``f`` is ``sum_i (df/dc_i)^2 (c_i + sigma^2)``.
 """
 
@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 Array = NDArray[np.float64]
-#: A function of cells, in the last axes of its argument; analytic, so that complex steps differentiate it.
+#: A function of the cells in the last axes; analytic, for complex-step differentiation.
 Metric = Callable[[NDArray[Any]], Any]
 
-#: Of the normal distribution, for intervals of 95 %.
+#: Quantile of the normal distribution, for 95 % intervals.
 QUANTILE = float(ndtri(0.975))
 
-#: A denominator must exceed its noise so many times, or there is no interval.
+#: A denominator must be at least this many standard deviations of its noise, or there is no interval.
 CLEAR = 5.0
 
-#: A sum of cells that a metric divides by, and of how many.
+#: A denominator of a metric, which is a sum of cells, and the number of cells.
 Support = tuple[float, int]
 
 TOO_NOISY = "no interval: counts are comparable to the noise"
@@ -37,13 +37,13 @@ _CELLS_AT_A_TIME = 512
 
 @dataclass(frozen=True)
 class Estimate:
-    """A metric with its interval of 95 %.
+    """A metric with its 95 % interval.
 
     Attributes
     ----------
-    value : float, or array of them
+    value : float or array
         NaN where it is not defined.
-    low, high : float, or array of them
+    low, high : float or array
         NaN where there is no interval.
     note : str
         Why there is none.
@@ -69,13 +69,13 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Noisy:
-    """Counts in cells with noise.
+    """Noisy counts in cells.
 
     Attributes
     ----------
     cells : ndarray
     sigma : float
-        Of the noise of each of them.
+        Standard deviation of the noise on each cell.
     size_known : bool
         Whether their sum is exact.
     """
@@ -86,25 +86,25 @@ class Noisy:
 
     @classmethod
     def of_known_size(cls, cells: Array, sigma: float, n_records: int) -> Noisy:
-        """The nearest counts that sum to a public number of records."""
+        """The nearest counts (in least squares) that sum to a public number of records."""
         return cls(cells + (n_records - cells.sum()) / cells.size, sigma, size_known=True)
 
     def variances(self, metric: Metric) -> tuple[Array, Array]:
-        """Of the metric at these counts: by sampling, and by noise."""
+        """Variances of the metric due to sampling and due to noise."""
         slopes = _slopes(metric, self.cells)
         at_least_none = np.maximum(self.cells, 0.0).reshape(-1, *[1] * (slopes.ndim - 1))
         noise = np.square(slopes).sum(axis=0)
-        if self.size_known:  # the noise of the sum was taken off
+        if self.size_known:  # `of_known_size` has removed the noise of the sum
             noise -= np.square(slopes.sum(axis=0)) / self.cells.size
         return (np.square(slopes) * at_least_none).sum(axis=0), self.sigma**2 * noise
 
     def is_clear(self, count: Array | float, n_cells: int) -> Any:
-        """Whether a sum of so many cells stands out of the noise."""
+        """Whether a sum of `n_cells` cells is large compared to its noise."""
         return count > CLEAR * self.sigma * math.sqrt(n_cells)
 
 
 def _slopes(metric: Metric, cells: Array) -> Array:
-    """Derivatives of the metric by each cell (first axis), by complex steps: exact but for rounding."""
+    """Derivatives of the metric with respect to the cells (first axis), by complex steps."""
     found = []
     for start in range(0, cells.size, _CELLS_AT_A_TIME):
         moved = np.arange(start, min(start + _CELLS_AT_A_TIME, cells.size))
@@ -115,16 +115,16 @@ def _slopes(metric: Metric, cells: Array) -> Array:
 
 
 def around(value: float, variance: float, *, least: float = -math.inf, most: float = math.inf) -> Estimate:
-    """The normal interval, within the range of the metric."""
+    """The normal interval, clipped to the range of the metric."""
     half = QUANTILE * math.sqrt(variance)
     return Estimate(value, max(value - half, least), min(value + half, most))
 
 
 def of_share(value: Any, sampling: Any, noise: Any, support: Any) -> Estimate:
-    """The interval of a metric between 0 and 1, elementwise: Wilson's, with the variance of the noise added.
+    """Wilson's interval with the variance of the noise added, for metrics between 0 and 1, elementwise.
 
-    All x with ``(x - value)^2 <= z^2 (x (1 - x) / m + noise)``, m the number of records for which a share
-    has the sampling variance of the metric; the support where it has none.
+    All x with ``(x - value)^2 <= z^2 (x (1 - x) / m + noise)``, where m is the number of records for which a
+    proportion has the metric's sampling variance, or the support if that variance is 0.
     """
     center = np.clip(value, 0.0, 1.0)
     spread = center * (1.0 - center)
@@ -144,10 +144,11 @@ class Share:
     ----------
     value : float
     sampling, noise : float
+        Variances.
     support : float
-        The fewest records that it divides by.
+        The smallest denominator, in records.
     is_clear : bool
-        Whether all that it divides by stands out of the noise.
+        Whether every denominator is large compared to the noise.
     """
 
     value: float
@@ -160,7 +161,7 @@ class Share:
     def of(
         cls, metric: Metric, noisy: Noisy, supports: Sequence[Support], value: float | None = None
     ) -> Share:
-        """A metric of noisy counts; its value is that at these counts where none is given."""
+        """A metric of noisy counts; `value` replaces its value at these counts."""
         sampling, noise = noisy.variances(metric)
         value = float(metric(noisy.cells)) if value is None else value
         clear = all(noisy.is_clear(*each) for each in supports)
@@ -168,7 +169,7 @@ class Share:
 
     @classmethod
     def mean(cls, shares: Sequence[Share]) -> Share:
-        """Of shares with independent noise, whose samples may depend on each other in any way."""
+        """The mean of shares with independent noise and arbitrarily dependent samples."""
         spread = float(np.mean([math.sqrt(each.sampling) for each in shares]))
         return cls(
             float(np.mean([each.value for each in shares])),
@@ -179,7 +180,7 @@ class Share:
         )
 
     def estimate(self) -> Estimate:
-        """With its interval, if it has one."""
+        """The metric with its interval, if it has one."""
         if not self.is_clear:
             return without_interval(self.value)
         found = of_share(self.value, self.sampling, self.noise, self.support)
@@ -187,5 +188,5 @@ class Share:
 
 
 def without_interval(value: float, least: float = 0.0, most: float = 1.0) -> Estimate:
-    """The value alone, NaN where noise has left it outside of its range."""
+    """The value alone, NaN if the noise has moved it out of its range."""
     return Estimate(value if least <= value <= most else np.nan, np.nan, np.nan, TOO_NOISY)

@@ -1,4 +1,4 @@
-"""What a model says of a block of records, and what is true: labels as codes, scores as log-odds."""
+"""Predictions of a model for a block of records, and the truth: labels as codes, scores as log-odds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dperm.data.sparse import is_sparse
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
-from dperm.estimators.input_checks import checked_codes
+from dperm.estimators.input_checks import checked_codes, finite_rows
 from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.metrics.records import Block, chosen
 
@@ -28,12 +27,12 @@ Codes = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Judge:
-    """A model whose weights are public, and what kind of answers it gives.
+    """A model with public weights, and the kinds of predictions that it makes.
 
     Attributes
     ----------
     model : Any
-        With `predict` (and `decision_function` or `predict_proba`, for curves).
+        With `predict`, and `decision_function` or `predict_proba` for curves.
     """
 
     model: Any
@@ -61,7 +60,7 @@ class Judge:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether its scores are probabilities."""
+        """Whether the model gives probabilities."""
         return hasattr(self.model, "predict_proba")
 
     @property
@@ -71,21 +70,21 @@ class Judge:
 
     @property
     def quantile(self) -> float:
-        """The level that the predictions aim at."""
+        """The quantile level that the model predicts."""
         return float(getattr(_last_step(self.model), "quantile", 0.5))
 
     @property
     def non_finite(self) -> str:
-        """What becomes of a record with a NaN or an infinity: "raise" or "zero"."""
+        """What happens to a record with NaN or infinity: "raise" or "zero"."""
         return str(getattr(_last_step(self.model), "non_finite", "raise"))
 
     @property
     def scores_one_by_one(self) -> bool:
-        """Whether a record's score is known not to depend on others, or on where it stands."""
+        """Whether a record's score is known to be independent of its position and of other records."""
         return isinstance(self.model, PrivateLinearModel)
 
     def portable(self) -> Judge:
-        """The same without ledger and random state, which a prediction does not need."""
+        """A copy without ledger and random state, which predictions do not need."""
         last = _last_step(self.model)
         if not hasattr(last, "ledger"):
             return self
@@ -97,20 +96,17 @@ class Judge:
         pipeline.steps = [*self.model.steps[:-1], (self.model.steps[-1][0], last)]
         return Judge(pipeline)
 
-    def judged(self, block: Block) -> Judged:
-        """The block, for questions about it."""
-        return Judged(self, block)
-
 
 def _last_step(model: Any) -> Any:
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
 class Judged:
-    """A block of records with what the model says of them, each answer found when first asked for.
+    """A block of records with its predictions, computed on first use.
 
-    A record that cannot be scored, or whose score is not finite, gets a fixed answer: the first class, even
-    odds, NaN for a prediction, which makes every loss the largest. Its contribution depends on it alone.
+    A record that cannot be scored, or whose score is not finite, gets a fixed prediction: the first class,
+    even odds, or NaN for a real prediction, which gives the largest loss. So its contribution depends on it
+    alone.
     """
 
     def __init__(self, judge: Judge, block: Block) -> None:
@@ -119,12 +115,12 @@ class Judged:
 
     @cached_property
     def truth(self) -> Codes:
-        """Place of each label among the classes."""
+        """Index of each label among the classes."""
         return checked_codes(self._block.y, self._classes).astype(np.int64)
 
     @cached_property
     def predicted(self) -> Codes:
-        """Place of each predicted label among the classes."""
+        """Index of each predicted label among the classes."""
         if not hasattr(self.judge.model, "predict"):
             return np.asarray(self.log_odds.argmax(axis=1), dtype=np.int64)
         codes = self._answers(lambda X: checked_codes(self.judge.model.predict(X), self._classes))
@@ -132,24 +128,24 @@ class Judged:
 
     @cached_property
     def log_odds(self) -> Array:
-        """Log-odds of each class, shape (n, K), or the model's own scores on that scale."""
+        """Log-odds of each class, shape (n, K); without probabilities, the model's scores in their place."""
         if self.judge.has_probabilities:
             scores = self._answers(lambda X: logit(self.judge.model.predict_proba(X)), len(self._classes))
         else:
             width = [] if len(self._classes) == 2 else [len(self._classes)]
             scores = self._answers(self.judge.model.decision_function, *width)
-        scores = np.nan_to_num(scores, nan=0.0)  # infinities are large numbers: the outermost bins
+        scores = np.nan_to_num(scores, nan=0.0)  # infinities become large: the outermost bins
         return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
 
     @cached_property
     def probabilities(self) -> Array:
-        """Of each class, shape (n, K)."""
+        """Probability of each class, shape (n, K)."""
         even = 1.0 / len(self._classes)
         return np.nan_to_num(self._answers(self.judge.model.predict_proba, len(self._classes)), nan=even)
 
     @cached_property
     def log_loss(self) -> Array:
-        """Minus the logarithm of the probability of the true class; NaN where there is none."""
+        """Negative log-probability of the true class; NaN where there is none."""
         model = self.judge.model
         if hasattr(model, "predict_log_proba"):
             logs = self._answers(model.predict_log_proba, len(self._classes))
@@ -173,7 +169,7 @@ class Judged:
 
     @cached_property
     def prediction(self) -> Array:
-        """Of real targets."""
+        """Real predictions."""
         return self._answers(self.judge.model.predict)
 
     @property
@@ -182,7 +178,7 @@ class Judged:
         return self.judge.classes
 
     def _answers(self, ask: Callable[[Any], Any], *width: int) -> Array:
-        """What the model says of each record, one number or `width` of them, NaN where it cannot take one."""
+        """The output for each record, one number or `width` of them; NaN for a record that is not usable."""
         usable = self._usable_rows
         with np.errstate(divide="ignore", over="ignore"):  # a probability of 0 has infinite log-odds
             if usable is None:
@@ -194,22 +190,10 @@ class Judged:
 
     @cached_property
     def _usable_rows(self) -> NDArray[np.bool_] | None:
-        """Rows of finite numbers, for a model that counts others as empty; None for all of them."""
+        """Rows of finite numbers, for a model that ignores others; None if all are usable."""
         X = self._block.X
-        if (
-            self.judge.non_finite == "raise"
-            or isinstance(X, TabularMatrix)
-            or _is_described(self.judge.model)
-        ):
+        has_schema = getattr(_last_step(self.judge.model), "schema", None) is not None
+        if self.judge.non_finite == "raise" or isinstance(X, TabularMatrix) or has_schema:
             return None
-        if is_sparse(X):
-            usable = np.ones(X.shape[0], dtype=np.bool_)
-            usable[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[~np.isfinite(X.data)]] = False
-        else:
-            usable = np.asarray(np.isfinite(np.asarray(X, dtype=np.float64)).all(axis=1))
+        usable = finite_rows(X)
         return None if usable.all() else usable
-
-
-def _is_described(model: Any) -> bool:
-    """Whether a schema says what missing cells mean."""
-    return getattr(_last_step(model), "schema", None) is not None

@@ -1,7 +1,7 @@
-"""What one record contributes to the vector that is released, part by part.
+"""The contribution of one record to the released vector, part by part.
 
-Every entry is scaled to at most 1. A part of cells counts records; a part of moments adds bounded numbers up,
-rounded to a public grid. The sensitivity of the vector is the root of the sum of the squares of its parts'.
+Every entry is scaled to at most 1. Parts with cells count records; parts with moments sum bounded numbers,
+rounded to a public grid. The squared sensitivity of the vector is the sum of those of its parts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dperm.private_values.bounded import Bounded
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-#: Steps of the grid in 1, for vectors that hold moments: 2^31 records come to 2^51 steps.
+#: Grid steps per unit for vectors with moments: 2^31 records add up to 2^51 steps.
 RESOLUTION = 1 << 20
 
 
@@ -33,17 +33,17 @@ class Part(Protocol):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the released numbers."""
+        """Shape of the released numbers."""
 
     @property
     def times_counted(self) -> int:
-        """How often a record is counted; 0 in parts that do not count."""
+        """How many cells count a record; 0 in parts that do not count."""
 
     def squared_sensitivity(self, neighbors: Neighbours) -> float:
-        """Largest square of the Euclidean change between neighbours, before rounding."""
+        """Largest squared Euclidean change between neighbours, before rounding."""
 
     def sums(self, judged: Judged, resolution: int | None) -> NDArray[np.generic]:
-        """Contribution of a block: integers in steps of ``1 / resolution``, or exact numbers for None."""
+        """Contribution of a block: integers in units of ``1 / resolution``, or exact numbers for None."""
 
 
 class _Cells:
@@ -58,11 +58,11 @@ class _Cells:
 
 
 class _OneCell(_Cells, ABC):
-    """Counts of records in cells, of which each record is in one."""
+    """Counts of records in cells, one cell for each record."""
 
     @abstractmethod
     def cells(self, judged: Judged) -> Integers:
-        """Flat index of the cell of each record."""
+        """Flat index of each record's cell."""
 
     def sums(self, judged: Judged, resolution: int | None) -> Integers:
         """See `Part`."""
@@ -78,19 +78,19 @@ class Count(_OneCell):
     shape = (1,)
 
     def cells(self, judged: Judged) -> Integers:
-        """Flat index of the cell of each record."""
+        """Flat index of each record's cell."""
         return np.zeros_like(judged.counts)
 
 
 @dataclass(frozen=True)
 class Hits(_Cells):
-    """Records whose label is predicted, and, unless the number of records is public, those whose is not."""
+    """The number of right predictions, and, unless the number of records is public, of wrong ones."""
 
     size_known: bool
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Of the released numbers."""
+        """Shape of the released numbers."""
         return (1,) if self.size_known else (2,)
 
     def squared_sensitivity(self, neighbors: Neighbours) -> float:
@@ -112,20 +112,20 @@ class Confusion(_OneCell):
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Of the released numbers."""
+        """Shape of the released numbers."""
         return (self.n_classes, self.n_classes)
 
     def cells(self, judged: Judged) -> Integers:
-        """Flat index of the cell of each record."""
+        """Flat index of each record's cell."""
         return judged.truth * self.n_classes + judged.predicted
 
 
 @dataclass(frozen=True)
 class Scores(_Cells):
-    """Records by score, in `bins` of public edges, and by class: once, or for each class against the others.
+    """Records by score, in `bins` with public edges, and by class: once, or for each class against the rest.
 
-    In terms of ``u = expit(log_odds / 2)`` the bins are equally wide: narrow around even odds, where most
-    decisions are close, with tails that reach far enough for rare classes.
+    The bins have equal width in ``u = expit(log_odds / 2)``: they are narrow around even odds, where
+    decisions are close, and the tails reach far enough for rare classes.
     """
 
     bins: int
@@ -133,7 +133,7 @@ class Scores(_Cells):
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
-        """Of the released numbers."""
+        """Shape of the released numbers."""
         return (self.times_counted, self.bins, 2)
 
     @property
@@ -162,14 +162,14 @@ class Scores(_Cells):
 
 
 class _Moments(ABC):
-    """Sums of numbers of at most 1 each, and of their products."""
+    """Sums of numbers of absolute value at most 1, and of their products."""
 
     shape: tuple[int, ...]
     times_counted = 0
 
     @abstractmethod
     def values(self, judged: Judged) -> Array:
-        """What each record adds, shape (n, m)."""
+        """Contribution of each record, shape (n, m)."""
 
     def sums(self, judged: Judged, resolution: int | None) -> NDArray[np.generic]:
         """See `Part`."""
@@ -201,54 +201,55 @@ class Loss(_Moments):
 
     @property
     def unit(self) -> float:
-        """Of the released numbers."""
-        return self.bound if self.bound < math.inf else 1.0
+        """Unit of the released numbers."""
+        return _unit(self.bound)
 
     def values(self, judged: Judged) -> Array:
-        """What each record adds, shape (n, m)."""
+        """Contribution of each record, shape (n, m)."""
         share = _clipped(_LOSSES[self.name](judged), self.bound)
         return np.column_stack([share, np.square(share)])
 
 
 @dataclass(frozen=True)
 class Determination(_Moments):
-    """Squared error e and target t, both clipped and scaled: what the coefficient of determination needs.
+    """Moments of squared error e and target t, both clipped and scaled, for the coefficient of determination.
 
-    First ``e, t, t^2``; then ``e^2, e t, e t^2, t^3, t^4``, from which the interval follows, at a smaller
-    scale.
+    First ``e, t, t^2``; then, at a smaller scale, ``e^2, e t, e t^2, t^3, t^4``, which only the interval
+    needs.
 
     Attributes
     ----------
     bound, target_bound : float
-        Of squared error and target.
+        Bounds on squared error and target.
     """
 
     bound: float
     target_bound: float
     shape = (8,)
-    #: Share of their size at which moments are released that only the interval needs: they cost little.
+    #: Factor on the moments that only the interval needs: they add little to the sensitivity.
     minor = 0.25
 
     @property
     def unit(self) -> float:
-        """Of the squared error."""
-        return self.bound if self.bound < math.inf else 1.0
+        """Unit of the squared error."""
+        return _unit(self.bound)
 
     @property
     def target_unit(self) -> float:
-        """Of the target."""
-        return self.target_bound if self.target_bound < math.inf else 1.0
+        """Unit of the target."""
+        return _unit(self.target_bound)
 
     def squared_sensitivity(self, neighbors: Neighbours) -> float:
         """See `Part`."""
-        # Added: all are at most 1. Replaced: 1 from e, and at most 4 from t and t^2 together, whose squared
-        # change (s - t)^2 (1 + (s + t)^2) is largest for t = -s = 1; of the others one by one.
+        # Adding: all entries are at most 1. Replacing: 1 from e, and at most 4 from t and t^2 together, whose
+        # squared change (s - t)^2 (1 + (s + t)^2) is largest at t = -s = 1; the others are bounded one by
+        # one.
         if neighbors is Neighbours.ADD_OR_REMOVE:
             return 3.0 + 5.0 * self.minor**2
         return 5.0 + (1.0 + 4.0 + 1.0 + 4.0 + 1.0) * self.minor**2
 
     def values(self, judged: Judged) -> Array:
-        """What each record adds, shape (n, m)."""
+        """Contribution of each record, shape (n, m)."""
         e = _clipped(_LOSSES["mse"](judged), self.bound)
         t = np.nan_to_num(judged.target / self.target_unit, nan=0.0)
         if self.target_bound < math.inf:
@@ -257,8 +258,12 @@ class Determination(_Moments):
         return np.column_stack([e, t, t * t, *(self.minor * each for each in moments)])
 
 
+def _unit(bound: float) -> float:
+    return bound if bound < math.inf else 1.0
+
+
 def _clipped(losses: Array, bound: float) -> Array:
-    """Losses in units of their bound, 1 for what is NaN; as they are where there is no bound."""
+    """Losses in units of their bound, at most 1, with 1 for NaN; unchanged if the bound is infinite."""
     if bound == math.inf:
         return losses
     return np.asarray(np.fmin(np.nan_to_num(losses / bound, nan=1.0, posinf=1.0), 1.0))
@@ -285,14 +290,14 @@ _LOSSES: dict[str, Callable[[Judged], Array]] = {
 
 @dataclass(frozen=True)
 class JointSum:
-    """The vector of all parts, of a block of records.
+    """The vector of all parts, summed over a block of records.
 
     Attributes
     ----------
     judge : Judge
     parts : sequence of Part
     exact : bool
-        Whether nothing is rounded, for evaluations without privacy.
+        Whether to skip rounding, for evaluations without privacy.
     """
 
     judge: Judge
@@ -301,19 +306,19 @@ class JointSum:
 
     @property
     def resolution(self) -> int | None:
-        """Steps of the grid in 1; None for exact numbers."""
+        """Grid steps per unit; None for exact numbers."""
         if self.exact:
             return None
         return RESOLUTION if any(isinstance(part, _Moments) for part in self.parts) else 1
 
     @property
     def grid(self) -> float:
-        """Of the vector."""
+        """Grid of the vector."""
         return 1.0 / (self.resolution or 1)
 
     @property
     def size(self) -> int:
-        """Of the vector."""
+        """Length of the vector."""
         return sum(math.prod(part.shape) for part in self.parts)
 
     def __call__(self, block: Block) -> NDArray[np.generic]:
@@ -322,13 +327,13 @@ class JointSum:
         return np.concatenate([part.sums(judged, self.resolution) for part in self.parts])
 
     def sensitivity(self, neighbors: Neighbours) -> float:
-        """Of the vector, rounding to the grid included."""
+        """Sensitivity of the vector, including the rounding to the grid."""
         squares = sum(part.squared_sensitivity(neighbors) for part in self.parts)
         numbers = sum(math.prod(part.shape) for part in self.parts if isinstance(part, _Moments))
         return math.sqrt(squares) * (1.0 + 2.0**-50) + self.grid * math.sqrt(numbers)
 
     def bounded(self, total: Integers) -> Bounded:
-        """The vector of all records as a private value."""
+        """The sum over all records as a private value."""
         return Bounded(
             total,
             grid=self.grid,
@@ -337,7 +342,7 @@ class JointSum:
         )
 
     def split(self, vector: Array) -> list[Array]:
-        """The released numbers of each part, in its shape."""
+        """The released numbers of each part, reshaped."""
         ends = np.cumsum([math.prod(part.shape) for part in self.parts])
         pieces = np.split(vector, ends[:-1])
         return [piece.reshape(part.shape) for part, piece in zip(self.parts, pieces, strict=True)]

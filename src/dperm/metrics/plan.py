@@ -1,4 +1,4 @@
-"""What has to be released for the metrics that are asked for."""
+"""What to release for the requested metrics."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from dperm.metrics.parts import Confusion, Count, Determination, Hits, Loss, Par
 
 OF_MATRIX = ("confusion_matrix", *MATRIX_METRICS)
 OF_SCORES = ("roc_curve", "roc_auc", "precision_recall_curve", "average_precision", "calibration", "brier")
-BY_CLASS = ("roc_auc", "average_precision")  # of more than two: the mean of each against the others
+BY_CLASS = ("roc_auc", "average_precision")  # for more than two classes: the one-against-rest mean
 OF_PROBABILITIES = ("calibration", "brier", "log_loss")
 REGRESSION = ("mae", "mse", "pinball", "r2")
 CLASSIFICATION = (*OF_MATRIX, *OF_SCORES, "log_loss")
 
-#: Names that other software has for them.
+#: Names in other software.
 _ALIASES = {
     "auc": "roc_auc",
     "matthews_corrcoef": "mcc",
@@ -36,13 +36,13 @@ _EXACT_LOG_LOSS = -math.log(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Plan:
-    """Metrics, in the order asked for, and the parts of the vector that they come from.
+    """The metrics, in the requested order, and the parts of the vector that they need.
 
     Attributes
     ----------
     names : tuple of str
     parts : dict
-        By "hits", "confusion", "scores", "count", or the name of a loss.
+        Keyed by "hits", "confusion", "scores", "count", or the name of a loss.
     """
 
     names: tuple[str, ...]
@@ -50,7 +50,7 @@ class Plan:
 
     @property
     def bounds(self) -> dict[str, float]:
-        """What losses and targets are clipped at: public."""
+        """Public bounds at which losses and targets are clipped."""
         found = {}
         for key, part in self.parts.items():
             if isinstance(part, Loss):
@@ -62,14 +62,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Settings:
-    """What `evaluate` was given, beside the records.
+    """Public arguments of `evaluate`.
 
     Attributes
     ----------
     loss_bound : float, mapping or None
     bins : int
     exact : bool
-        Whether nothing is private, and no bound needed.
+        Whether the evaluation is not private, so that no bounds are needed.
     size_known : bool
         Whether the number of records is public.
     """
@@ -96,12 +96,12 @@ class Settings:
 
 
 def plan_for(judge: Judge, metrics: str | Sequence[str] | None, settings: Settings) -> Plan:
-    """The plan for these metrics, by default for those that the model's kind has.
+    """The plan for these metrics, or for the default metrics of that kind of model.
 
     Raises
     ------
     ValueError
-        For a metric that the model cannot have, or a loss without a bound.
+        For a metric that does not apply to the model, or a loss without a bound.
     """
     names = _names(judge, metrics)
     asked, parts = set(names), dict[str, Part]()
@@ -148,7 +148,7 @@ def _check_scores(judge: Judge, names: tuple[str, ...]) -> None:
         if name in OF_SCORES and name not in (*BY_CLASS, "brier") and len(judge.classes) != 2:
             raise ValueError(f"{name} is for two classes, and the model has {len(judge.classes)}")
         if name in OF_PROBABILITIES and not judge.has_probabilities:
-            raise ValueError(f"{name} needs a model with predict_proba: its scores are no probabilities")
+            raise ValueError(f"{name} needs a model with predict_proba: its scores are not probabilities")
         if name in OF_SCORES and not judge.has_scores:
             raise ValueError(f"{name} needs a model with decision_function or predict_proba")
 
@@ -163,7 +163,7 @@ def _default_names(judge: Judge) -> tuple[str, ...]:
 
 
 class _Bounds:
-    """Public bounds of losses: those given, else what is known without the records."""
+    """Public bounds on losses: those given, else those derived from public facts about the model."""
 
     def __init__(self, judge: Judge, settings: Settings, asked: set[str]) -> None:
         self._judge, self._exact = judge, settings.exact
@@ -190,7 +190,7 @@ class _Bounds:
         if bound is None:
             raise ValueError(
                 f"loss_bound must be given: a public bound on the {name} of one record, in its own unit, "
-                "chosen from what is known of the targets and not from the data; larger losses count as this"
+                "chosen from domain knowledge and not from the data; larger losses are clipped"
             )
         return float(bound**2 if name == "mse" else bound)
 

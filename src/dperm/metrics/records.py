@@ -1,4 +1,4 @@
-"""Records to evaluate, whatever holds them: block by block, so that no copy of them all is made."""
+"""The records to evaluate, in any representation, block by block so that they are never all copied."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from dperm.errors import DataError
 
 Integers = NDArray[np.int64]
 
-# Of the design matrix that a model works on at a time, and at most so many rows.
+# Block size: numbers of the design matrix, and rows at most.
 _BLOCK_NUMBERS, _BLOCK_ROWS = 1 << 20, 1 << 16
 
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive records, each of which stands for as many as its count says.
+    """Consecutive rows with their multiplicities.
 
     Attributes
     ----------
     X : Any
         Rows as the model takes them.
     y : ndarray
-        Labels or targets as they were given.
+        Labels or targets as given.
     counts : ndarray of int64
-        At least 1 each.
+        Multiplicities, at least 1.
     """
 
     X: Any
@@ -44,7 +44,7 @@ class Block:
     counts: Integers
 
 
-#: From a block to an integer, or floating-point, vector.
+#: Maps a block to a vector of integers or floating-point numbers.
 Summand = Callable[[Block], NDArray[Any]]
 
 
@@ -54,7 +54,7 @@ def sum_over(summand: Summand, X: Any, y: Any, counts: Any = None) -> tuple[NDAr
     Raises
     ------
     DataError
-        For data that do not match, or of which there are none.
+        For data that do not match, or without any records.
     """
     if is_dask_collection(X):
         if counts is not None:
@@ -103,19 +103,19 @@ def _rows_in_memory(X: Any, y: Any, counts: Any) -> Iterator[Block]:
     for start in range(0, n, step):
         rows = slice(start, start + step)
         block = Block(rows_of(X, rows), targets[rows].ravel(), each[rows])
-        if not block.counts.all():  # rows that stand for no record must not be seen at all
+        if not block.counts.all():  # rows of multiplicity 0 must not influence anything
             block = chosen(block, np.flatnonzero(block.counts))
         if len(block.y):
             yield block
 
 
 def chosen(block: Block, rows: NDArray[np.intp]) -> Block:
-    """Some of its records."""
+    """Some rows of a block."""
     return Block(rows_of(block.X, rows), block.y[rows], block.counts[rows])
 
 
 def _sum_on_workers(summand: Summand, X: Any, y: Any) -> tuple[NDArray[Any], int]:
-    blocks = blocks_of(X, y, encode=summand)  # what they hold is not looked at here
+    blocks = blocks_of(X, y, encode=summand)  # checks partitions, not contents
     import dask
 
     apply = dask.delayed(_of_partition, pure=False, traverse=False)

@@ -1,4 +1,4 @@
-"""Metrics of scores: of counts of records by bin and class, ``c[..., bin, class]``."""
+"""Metrics of binned scores, from the counts ``c[..., bin, class]``."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ class ScoreCounts:
     Attributes
     ----------
     noisy : Noisy
-        Of shape (bins, 2).
+        Shape (bins, 2).
     middles : ndarray
-        Probability in the middle of each bin.
+        Probability at the middle of each bin.
     """
 
     noisy: Noisy
     middles: Array
 
     def roc_auc(self) -> Share:
-        """From the noisy counts as they are: clipped ones would pull it towards one half."""
+        """Area under the ROC curve, from the raw noisy counts: clipping them would bias it towards 1/2."""
         return Share.of(_roc_auc, self.noisy, self._supports)
 
     def average_precision(self) -> Share:
-        """Positives from the noisy counts, precisions from the fitted ones, which are no wild ratios."""
+        """Average precision, with positives from the noisy counts and precisions from the fitted ones."""
         precisions = _precisions_at_middles(self._fitted.cells)
         positives = self.noisy.cells[:, 1]
         value = float(positives @ precisions / positives.sum())
         return Share.of(_average_precision, self._fitted, self._supports, value)
 
     def brier(self) -> Share:
-        """Of the probabilities in the middles of the bins."""
+        """Brier score of the probabilities at the middles of the bins."""
         losses = np.column_stack([np.square(self.middles), np.square(1.0 - self.middles)])
         supports = [(float(self.noisy.cells.sum()), self.noisy.cells.size)]
         return Share.of(
@@ -56,7 +56,7 @@ class ScoreCounts:
         )
 
     def roc_curve(self) -> Estimate:
-        """Shares of both classes at or above each edge, with an interval of that of the second class."""
+        """Shares of both classes at or above each edge, with an interval for the second class."""
         band = self._band(lambda c: _rates(c)[..., 1], self.noisy.cells[:, 1].sum())
         x, y, low, high = (
             np.append(each, 0.0)[::-1]
@@ -65,7 +65,7 @@ class ScoreCounts:
         return self._curve({"fpr": x, "tpr": y}, low, high)
 
     def precision_recall_curve(self) -> Estimate:
-        """Precision at or above each edge, where enough records are, and the share of positives found."""
+        """Precision and recall at or above each edge with enough records."""
         above = _from_above(self._fitted.cells).sum(axis=-1)
         band = self._band(_precisions, above)
         kept = self.noisy.is_clear(above, self.noisy.cells.size)
@@ -75,7 +75,7 @@ class ScoreCounts:
         return self._curve({"recall": x, "precision": y}, low, high)
 
     def calibration(self) -> Estimate:
-        """Share of the second class in each bin that holds enough records."""
+        """Share of the second class in each bin with enough records."""
         kept = self.noisy.is_clear(self.noisy.cells.sum(axis=-1), 2)
         in_bin = replace(self.noisy, cells=np.where(kept[:, None], self.noisy.cells, 1.0))
         size = in_bin.cells.sum(axis=-1)
@@ -87,12 +87,12 @@ class ScoreCounts:
 
     @property
     def _supports(self) -> list[Support]:
-        """Records of either class."""
+        """Number of records of each class."""
         return [(float(each), len(self.noisy.cells)) for each in self.noisy.cells.sum(axis=0)]
 
     @property
     def _fitted(self) -> Noisy:
-        """Counts that are not negative: of shares above an edge that fall from edge to edge."""
+        """Non-negative counts, from an isotonic fit to the shares of each class at or above an edge."""
         counts = np.empty_like(self.noisy.cells)
         for each, (shares, size) in enumerate(
             zip(_rates(self.noisy.cells).T, self.noisy.cells.sum(axis=0), strict=True)
@@ -128,7 +128,7 @@ def _rates(c: NDArray[Any]) -> Any:
 
 
 def _precisions(c: NDArray[Any]) -> Any:
-    """Among records with a score in each bin or above."""
+    """Share of the second class among the records with a score in each bin or above."""
     above = _from_above(c)
     return above[..., 1] / above.sum(axis=-1)
 

@@ -1,4 +1,4 @@
-"""Checks of an objective's public arguments: what was expected, what came, and what to do."""
+"""Validation of the public arguments of an objective."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 MIN_CLIP, MAX_CLIP = 2.0**-64, 2.0**64
-# Squares of a row are doubles, and so is what becomes of them on a grid; rows may be twice as long.
+# So that squares of a row do not over- or underflow, on a grid as well, for rows up to twice as long.
 MIN_ROW_NORM, MAX_ROW_NORM = 2.0**-256, 2.0**1000
 
 
@@ -23,9 +23,9 @@ def number(name: str, value: Any) -> float:
     Raises
     ------
     TypeError
-        For anything else: texts, truth values, None, arrays.
+        For anything else, such as a string, a bool, None or an array.
     ValueError
-        For a number beyond the largest double.
+        For a number beyond the range of doubles.
     """
     if type(value) is float:
         return value
@@ -38,26 +38,26 @@ def number(name: str, value: Any) -> float:
 
 
 def number_from(name: str, value: Any, low: float, high: float, expected: str) -> float:
-    """A real number from `low` to `high`; ValueError, or TypeError, that says what was `expected`."""
+    """A real number from `low` to `high`; ValueError or TypeError otherwise, naming what was `expected`."""
     checked = number(name, value)
-    if not low <= checked <= high:  # NaN is not
+    if not low <= checked <= high:  # also for NaN
         raise ValueError(f"{name} must be {expected}, got {value!r}")
     return checked
 
 
 def clip_bound(clip: Any, name: str = "clip") -> float:
-    """A bound on what one record adds to a sum."""
+    """A bound on one record's contribution to a sum."""
     expected = "between 2^-64 and 2^64 (scale the columns and row_norm if the loss needs another one)"
     return number_from(name, clip, MIN_CLIP, MAX_CLIP, expected)
 
 
 def upper_bound(name: str, value: Any) -> float:
-    """A bound that may be infinite, for none."""
+    """A bound, infinite for none."""
     return number_from(name, value, 0.0, math.inf, "a number of at least 0 (math.inf for no bound)")
 
 
 def real_array(name: str, values: Any) -> NDArray[np.float64]:
-    """Numbers as doubles in C order, of any shape; TypeError for anything else."""
+    """An array of any shape as doubles in C order; TypeError unless it holds real numbers."""
     array = np.asarray(values)
     try:
         if array.dtype.kind in "fiubO":
@@ -82,7 +82,7 @@ def public_number_of_records(n_public: Any) -> int:
 
 
 def check_memory(n_bytes: float, what: str) -> None:
-    """Raise ValueError for a result that cannot fit into the memory of this machine."""
+    """Raise ValueError if a result cannot fit into the memory of this machine."""
     available = machine_memory()
     if n_bytes > available:
         raise ValueError(
@@ -91,9 +91,9 @@ def check_memory(n_bytes: float, what: str) -> None:
         )
 
 
-@functools.cache  # asked for before every fit
+@functools.cache  # needed before every fit
 def machine_memory() -> float:
-    """Bytes of memory that this process may use at most; infinite where the system does not tell."""
+    """Bytes of memory that this process may use at most; infinite if unknown."""
     try:
         physical = float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -105,7 +105,7 @@ def machine_memory() -> float:
 
 
 def one_each(value: ArrayLike, count: int, name: str) -> list[float]:
-    """A number for each row of weights, or one for all of them."""
+    """A number for each row of weights, given as such or as one number for all."""
     values = np.asarray(value)
     if values.shape not in ((), (count,)) or values.dtype.kind not in "fiu":
         raise ValueError(

@@ -1,6 +1,6 @@
-"""Stochastic gradient descent on a convex loss, and how far one record moves its result.
+"""Stochastic gradient descent on a convex loss, and the sensitivity of its result.
 
-The run ends at weights that stay secret; the bounds here are those of the program, rounding included.
+The final weights stay secret. The bounds include the rounding errors of the program.
 """
 
 from __future__ import annotations
@@ -27,93 +27,54 @@ from dperm.objective.objective import Array, Objective
 from dperm.objective.stochastic_descent import DescentPlan, Indices, StepRule
 from dperm.private_values.bounded import Bounded
 
-#: Gradients and projections are computed to better than that, relatively.
+#: Bound on the relative error of computed gradients and projections.
 GRADIENT_SLACK = 1.0 + 2.0**-30
 
 
 @dataclass(frozen=True)
 class DescentRecipe:
-    """Public settings of a run.
-
-    Attributes
-    ----------
-    passes, batch_size : int
-        How often the records are gone through, and how many of them a step takes.
-    step_size : float
-        The largest step.
-    decreasing : bool
-        Whether step t is no longer than ``1/(l2 t)``.
-    clip, radius : float
-        Bounds on the norm of one record's gradient, and on that of the iterates; infinite for none.
-    average : bool
-        Whether the mean of the iterates is the result.
-    uniform : bool
-        Whether records are drawn independently in every step, and not gone through in one random order.
-    smooth_kink : bool
-        Whether kinks are replaced by ramps.
-    """
+    """Public settings of a run."""
 
     passes: int
     batch_size: int
-    step_size: float
-    decreasing: bool
-    clip: float
-    radius: float
-    average: bool
-    uniform: bool
-    smooth_kink: bool
+    step_size: float  # the largest one
+    decreasing: bool  # whether the step size is at most ``1/(l2 t)`` in step t
+    clip: float  # bound on the norm of one record's gradient; infinite for none
+    radius: float  # bound on the norm of the iterates; infinite for none
+    average: bool  # whether the result is the mean of the iterates
+    uniform: bool  # whether each step draws records independently, instead of passes in one random order
+    smooth_kink: bool  # whether kinks are replaced by ramps
 
 
 @dataclass(frozen=True)
 class BoundedDescent:
-    """A run, and what its sensitivity rests on.
-
-    Attributes
-    ----------
-    plan : DescentPlan
-    recipe : DescentRecipe
-        Its step size is the one that is used.
-    order : (m,) array of int
-        Indices of records in the order in which they are used, drawn independently of the data.
-    n : int
-        Public number of records of a pass, those left out of the batches not counted.
-    l2, row_norm : float
-        Of the objective.
-    longest, distance : float
-        Bounds on the norm of a record's gradient, and on the distance of two records' gradients.
-    kappa : float
-        Growth of the distance in a step on shared records; 0 where gradients are Lipschitz continuous.
-    rounding : float
-        Added for arithmetic in double precision.
-    strongly_convex : bool
-        Whether steps on shared records contract.
-    """
+    """A run, and the constants that its sensitivity depends on."""
 
     plan: DescentPlan
-    recipe: DescentRecipe
-    order: Indices
-    n: int
+    recipe: DescentRecipe  # with the step size that is used
+    order: Indices  # indices of records in order of use, drawn independently of the data
+    n: int  # public number of records of a pass, without those left over by the batches
     l2: float
     row_norm: float
-    longest: float
-    distance: float
-    kappa: float
-    rounding: float
-    strongly_convex: bool
+    longest: float  # bound on the norm of a record's gradient
+    distance: float  # bound on the distance of two records' gradients
+    kappa: float  # growth of the distance of two runs in a step on shared records
+    rounding: float  # allowance for rounding in double precision
+    strongly_convex: bool  # whether steps on shared records contract
 
     @classmethod
     def of(
         cls, objective: Objective, recipe: DescentRecipe, order: Indices, start: Array | None = None
     ) -> BoundedDescent:
-        """The run with these settings; steps shrink where ramps in place of kinks would overlap.
+        """The run with these settings; the step size is reduced if ramps in place of kinks would overlap.
 
-        A permutation may be one of a part of the records, drawn independently of the data, and the run may
-        start at weights that were released before.
+        The order may be a permutation of part of the records, drawn independently of the data, and the run
+        may start at weights that were released before.
 
         Raises
         ------
         ValueError
-            For a step that is too long for the proof, or gradients without bound.
+            For a step size too large for the proof, or unbounded gradients.
         """
         loss, row_norm, l2 = objective.loss, objective.row_norm, objective.l2
         per_pass = (objective.n_public if recipe.uniform else order.size) // recipe.batch_size
@@ -166,18 +127,18 @@ class BoundedDescent:
         )
 
     def sensitivity(self, neighbors: Neighbours) -> float:
-        """How far one record moves the result that is computed in this order."""
+        """Sensitivity of the result that is computed in this order."""
         change = self.distance if neighbors is Neighbours.REPLACE_ONE else self.longest
         cap = 2.0 * self.plan.radius * GRADIENT_SLACK
         return min(cap, self._exact_sensitivity(change) + self.rounding)
 
     def train(self, objective: Objective) -> Bounded:
-        """The result on the records."""
+        """Run on the records."""
         bounds = {relation.value: self.sensitivity(relation) for relation in Neighbours}
         return objective.sgd_weights(self.plan, self.order, **bounds)
 
     def _exact_sensitivity(self, change: float) -> float:
-        """Of the run in real numbers, for gradients of the record that are `change` apart at most."""
+        """Sensitivity in exact arithmetic, for gradients of the record that are at most `change` apart."""
         plan, recipe = self.plan, self.recipe
         push = recipe.step_size * change
         if recipe.decreasing:
@@ -211,13 +172,7 @@ class BoundedDescent:
 
 
 def gradient_bound(loss: Loss, row_norm: float, radius: float, clip: float) -> float:
-    """Bound on the norm of a record's gradient on the ball of the radius.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
+    """Bound on the norm of a record's gradient on the ball of that radius; ValueError if there is none."""
     bound = min(clip, loss.lipschitz(row_norm, radius))
     if bound == math.inf:
         raise ValueError(
@@ -228,7 +183,7 @@ def gradient_bound(loss: Loss, row_norm: float, radius: float, clip: float) -> f
 
 
 def only_the_loss_bounds_gradients(loss: Loss, row_norm: float, clip: float, radius: float) -> bool:
-    """Whether nothing bounds gradients but the loss itself, by how far it lets the iterates go."""
+    """Whether gradients are bounded only by how far the loss lets the iterates go."""
     endless = min(clip, radius, loss.lipschitz(row_norm)) == math.inf
     return endless and loss.self_bounding_slope < math.inf and loss.value_at_zero < math.inf
 
@@ -242,7 +197,7 @@ def _ridge_on_every_weight(objective: Objective) -> bool:
 
 
 def _iterate_bound(objective: Objective, eta: float, steps: int) -> float:
-    """How far descent gets from 0 without projection (Wang et al. 2022, Lemma 20).
+    """Bound on the norm of iterates without projection (Wang et al. 2022, Lemma 20).
 
     With a ridge term a step is one of size ``eta/(1 - eta l2)`` on the loss alone, then a contraction.
     """
@@ -252,7 +207,7 @@ def _iterate_bound(objective: Objective, eta: float, steps: int) -> float:
             f"the slope of the {loss.name} loss grows without limit, and with l2 > 0 the iterates are "
             "bounded only where it covers every weight: pass penalize_intercept=True, clip or radius"
         )
-    # Beyond, a step may overshoot (smooth losses), or is no contraction.
+    # A larger step may overshoot (smooth losses), or does not contract.
     smoothness = loss.smoothness(row_norm)
     longest_step = 1.0 / (l2 + smoothness) if smoothness < math.inf else (1.0 / l2 if l2 > 0.0 else math.inf)
     if eta > longest_step or eta * l2 >= 1.0:
@@ -262,7 +217,7 @@ def _iterate_bound(objective: Objective, eta: float, steps: int) -> float:
         )
     try:
         bound = unbounded_iterate_radius(
-            steps + 1,  # the result, too
+            steps + 1,  # includes the result
             eta / (1.0 - eta * l2),
             loss.holder_exponent,
             loss.self_bounding_slope * row_norm,
@@ -281,10 +236,10 @@ def _decreasing(first: float, l2: float) -> StepRule:
 
 
 def _smoothed(loss: Loss, step_size: float, row_norm: float, l2: float) -> tuple[Loss, float]:
-    """The loss with ramps that no step overshoots; steps shrink until ramps do not overlap."""
+    """The loss with ramps that no step overshoots, and a step size for which they do not overlap."""
     for halvings in range(60):
         eta = step_size / 2.0**halvings
-        # A whisker less, so that rounding does not push the step past 2 / (l2 + smoothness).
+        # Slightly less, so that rounding does not push the step size past 2 / (l2 + smoothness).
         curvature = (2.0 / eta - l2) / row_norm**2 * (1.0 - 1e-12)
         try:
             return loss.smoothed(curvature), eta
@@ -294,7 +249,7 @@ def _smoothed(loss: Loss, step_size: float, row_norm: float, l2: float) -> tuple
 
 
 def _kappa(objective: Objective, loss: Loss, recipe: DescentRecipe) -> float:
-    """Growth of the distance in a step on shared records, in real numbers."""
+    """Growth of the distance in a step on shared records, in exact arithmetic."""
     eta, l2, row_norm = recipe.step_size, objective.l2, objective.row_norm
     if _is_smooth(loss, row_norm):
         limit = 2.0 / (l2 + loss.smoothness(row_norm))

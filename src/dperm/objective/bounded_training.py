@@ -1,12 +1,12 @@
-"""Trainings whose iterates are never released: only the result leaves, rounded and with its sensitivity.
+"""Training without noise whose iterates stay secret; only the result is released, with its sensitivity.
 
-Nothing is protected while they run. What a proof about exact arithmetic says of the result is corrected
-for the arithmetic that runs: each training counts a bound on its rounding errors into the sensitivity.
+Sensitivities are proved for exact arithmetic, and then increased by a bound on the rounding errors of the
+program.
 
-The sums over the records are plain sums of doubles, whose error bound does not depend on the data, not
-sums on the grid of the clipped gradients: rounding each record's gradient to a grid ``g`` errs by up to ``g/2
-sqrt(d)`` per record *and so per mean*, while the error of a sum of doubles is some thousand units in the last
-place of the mean, a millionth of what one of a million records contributes.
+Sums over the records are plain sums of doubles, with an error bound independent of the data, and not sums on
+the grid of the clipped gradients: rounding each record's gradient to a grid ``g`` would add an error of up to
+``g/2 sqrt(d)`` to the mean, while the error of a sum of doubles is some thousand ulps of the mean, a
+millionth of the contribution of one of a million records.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from dperm.private_values.bounded import Bounded, result_grid
 
 Array = NDArray[np.float64]
 
-_UNIT = 2.0**-52  # twice the error of one rounding: room for all terms of higher order
+_UNIT = 2.0**-52  # twice the error of one rounding, which covers higher-order terms
 
 
 @dataclass(frozen=True)
 class PublicConstants:
-    """What is known of the mean objective ``F`` before the records are seen.
+    """Public constants of the mean objective ``F``.
 
     Attributes
     ----------
     n, dimension : int
         Public number of records, number of weights.
     row_norm : float
-        R, with room for the error of computed norms.
+        R, with an allowance for the error of computed norms.
     lipschitz : float
         L, bound on the norm of one record's gradient in the ball of `radius`.
     beta : float
@@ -54,11 +54,11 @@ class PublicConstants:
     l2 : float
         Ridge strength: F is (l2 + beta)-smooth.
     strong : float
-        Strong convexity of F: l2, or 0 where the ridge term leaves a weight out.
+        Strong convexity of F: l2, or 0 if the ridge term does not cover every weight.
     start_loss : float
         Bound on one record's loss at the weights 0.
     radius : float
-        Iterates stay in this ball.
+        Radius of a ball that contains the iterates.
     """
 
     n: int
@@ -80,7 +80,7 @@ class PublicConstants:
         ValueError
             If the loss has no Lipschitz constant on the ball or is not smooth.
         """
-        # Norms are computed with a relative error of (n_columns + 8) 2^-52, and so rows are scaled onto R.
+        # Computed norms, and thus scaled rows, have a relative error of (n_columns + 8) 2^-52.
         loss, row_norm = objective.loss, objective.row_norm * (1.0 + _UNIT * (objective.dimension + 16))
         lipschitz, beta = loss.lipschitz(row_norm, radius), loss.smoothness(row_norm)
         if lipschitz == math.inf:
@@ -109,13 +109,12 @@ class PublicConstants:
     def gradient_error(self, weight_norm: float, linear_norm: float = 0.0, load: float = 1.0) -> float:
         """Bound on the error of a computed gradient of F at weights of this norm.
 
-        The records are those that the program sees: rows times their computed scale. Per record: the
-        prediction is a sum of ``dimension/8 + 20`` terms at most in each lane, off by as many roundings of
-        ``R ||w||``, which the gradient sees beta/R times; the slope is off by a few roundings of itself and
-        of its argument (one of a power by a relative 1e-14). Sum: a chain of additions no longer than the
-        records that one thread takes in a row plus the 1,024 ranges (``ranges.c``); sums of files, chunks and
-        partitions are added with compensation, as if in one more step each time. `load` is the number
-        of records over `n`.
+        Rows are those of the program, after their computed scaling. Per record, the prediction is a sum of at
+        most ``dimension/8 + 20`` terms per SIMD lane, with as many rounding errors relative to ``R ||w||``,
+        which beta/R times affect the gradient; the slope has a few rounding errors of itself and of its
+        argument (a power has a relative error of 1e-14). The sum is a chain of additions no longer than the
+        records of one thread plus the 1,024 ranges (``ranges.c``); sums of files, chunks and partitions use
+        compensated addition and count as one more addition each. `load` is the number of records over `n`.
         """
         records = self.n * load
         chain = min(records, records / 1024 + 3200) + 8
@@ -127,13 +126,7 @@ class PublicConstants:
 
 
 def check_record_count(objective: Objective) -> None:
-    """Data sets with more records than the public number are not in the domain of the proofs here.
-
-    Raises
-    ------
-    DataError
-        For such data.
-    """
+    """Raise DataError for more records than the public number: the proofs here do not cover them."""
     if objective._n_rows > objective.n_public:
         raise DataError(
             f"n_public = {objective.n_public} is below the number of records: gradient descent on their sum "
@@ -142,24 +135,18 @@ def check_record_count(objective: Objective) -> None:
 
 
 class Training(ABC):
-    """A training with a proved bound on how far one record can move its result."""
+    """A training algorithm with a proved sensitivity."""
 
     @abstractmethod
     def sensitivity(self, objective: Objective, neighbors: Neighbours | str) -> float:
-        """Largest distance of the results on neighbouring data sets, from public numbers alone."""
+        """Largest distance between the results on neighbouring data sets, from public numbers alone."""
 
     @abstractmethod
     def run(self, objective: Objective) -> Array:
-        """The result as computed. NOT private."""
+        """The computed result. NOT private."""
 
     def train(self, objective: Objective) -> Bounded:
-        """The result on the records.
-
-        Raises
-        ------
-        DataError
-            If there are more records than the public number.
-        """
+        """Run on the records; DataError if there are more than the public number."""
         check_record_count(objective)
         return Bounded.rounding(self.run(objective), **self._sensitivities(objective))
 
@@ -168,7 +155,7 @@ class Training(ABC):
 
 
 def released_sensitivity(training: Training, objective: Objective, neighbors: Neighbours | str) -> float:
-    """Sensitivity of the result as `train` returns it, rounded to its grid."""
+    """Sensitivity of the result of `train`, including rounding to its grid."""
     bounds = training._sensitivities(objective)
     _, rounding = result_grid(**bounds, size=math.prod(objective.shape))
     return bounds[Neighbours.parse(neighbors).value] + rounding
@@ -189,7 +176,7 @@ class GradientDescent(Training):
     step_size : float
         eta, in (0, 2/(l2 + beta)].
     radius : float
-        Of the ball that iterates are projected onto; infinite for none.
+        Radius of the ball that iterates are projected onto; infinite for no projection.
     average : bool
         Whether the result is the mean of w_1..w_T instead of w_T.
     """
@@ -202,14 +189,14 @@ class GradientDescent(Training):
     def sensitivity(
         self, objective: Objective, neighbors: Neighbours | str, *, refined: bool = True
     ) -> float:
-        """Largest distance of the computed results on neighbouring data sets; from public numbers alone.
+        """Largest distance between the computed results on neighbouring data sets.
 
         Parameters
         ----------
         objective : Objective
             Convex and smooth, with a Lipschitz constant (on the ball).
         neighbors : {"replace_one", "add_or_remove"}
-            The latter as *null record*: one record is replaced by one without loss.
+            The latter means to replace one record by a *null record*, without loss.
         refined : bool
             For the logistic loss, use that iterates are bounded and that gradients at a common point are
             not opposite.
@@ -217,7 +204,7 @@ class GradientDescent(Training):
         Raises
         ------
         ValueError
-            If the step is too large for the proof, or the loss not smooth or not Lipschitz.
+            If the step size is too large for the proof, or the loss not smooth or not Lipschitz.
 
         Notes
         -----
@@ -229,7 +216,8 @@ class GradientDescent(Training):
         refine = refine and self.step_size * c.l2 <= 1.0
         distance = _descent_distance(self, c, str(Neighbours.parse(neighbors)), refine)
         kappa = self._step_error(c)
-        # Computed iterates may be longer than exact ones by steps * kappa: the refined bound grows with them.
+        # Computed iterates may be longer than exact ones by steps * kappa, which the refined bound allows
+        # for.
         step_error = 2.0 * kappa * (1.0 + self.step_size * c.beta * self.steps / c.n)
         rho = contraction(self.step_size, *self._curvature(c))
         mean = 2.0 * _UNIT * (self.steps + 2) * self._weight_norm(c) if self.average else 0.0
@@ -237,7 +225,7 @@ class GradientDescent(Training):
         return min(displacement * (1.0 + 2.0**-40), 2.0 * self.radius * (1.0 + 2.0**-30))
 
     def run(self, objective: Objective) -> Array:
-        """The last iterate as computed, or the mean of all."""
+        """The last computed iterate, or the mean of all."""
         w = np.zeros(objective.shape)
         total = np.zeros(objective.shape)
         for _ in range(self.steps):
@@ -247,7 +235,7 @@ class GradientDescent(Training):
 
     @staticmethod
     def _curvature(c: PublicConstants) -> tuple[float, float]:
-        """Strong convexity and further smoothness: weights without ridge do not contract."""
+        """Strong convexity, and smoothness beyond it: weights without a ridge term do not contract."""
         return c.strong, c.beta + c.l2 - c.strong
 
     def _weight_norm(self, c: PublicConstants) -> float:
@@ -257,7 +245,7 @@ class GradientDescent(Training):
         return min(reach, self.radius) * (1.0 + 2.0**-20)
 
     def _step_error(self, c: PublicConstants) -> float:
-        """kappa, bound on the distance of a computed step from the exact one."""
+        """kappa, bound on the error of a computed step."""
         weight_norm = self._weight_norm(c)
         return self.step_size * c.gradient_error(weight_norm) + _UNIT * (c.dimension + 20) * weight_norm
 
@@ -292,9 +280,9 @@ class Minimisation(Training):
     Attributes
     ----------
     tolerance : float
-        tau: the gradient at the result, its rounding error included, has at most this norm.
+        tau, bound on the gradient norm at the result, rounding error included.
     extra_l2 : float
-        Ridge term on every weight, on the scale of the mean loss.
+        Strength of a ridge term on every weight, on the scale of the mean loss.
     centre : ndarray, optional
         Public weights; 0 by default.
     """
@@ -313,14 +301,14 @@ class Minimisation(Training):
         linear_bound: float = 0.0,
         centre: Array | None = None,
     ) -> Minimisation:
-        """As precise as asked for, or as arithmetic allows for sure; from public numbers alone.
+        """With the target tolerance, or the best that double precision guarantees, from public numbers alone.
 
         Parameters
         ----------
         objective : Objective
             Convex and smooth, with a Lipschitz constant, strongly convex (with `extra_l2`).
         target : float
-            Wanted tolerance.
+            Desired tolerance.
         extra_l2, centre
             As above.
         linear_bound : float
@@ -329,7 +317,7 @@ class Minimisation(Training):
         Raises
         ------
         ValueError
-            If the objective lacks one of these properties, or its ridge term drowns in rounding errors.
+            If the objective lacks one of these properties, or rounding errors dominate its ridge term.
         """
         c = PublicConstants.of(objective, extra_l2=extra_l2)
         linear_bound += _length(centre) * extra_l2
@@ -340,13 +328,12 @@ class Minimisation(Training):
         return cls(max(target, 8.0 * error), extra_l2, centre)
 
     def sensitivity(self, objective: Objective, neighbors: Neighbours | str) -> float:
-        """Largest distance of the results on neighbouring data sets; from public numbers alone.
+        """Largest distance between the results on neighbouring data sets, from public numbers alone.
 
-        Notes
-        -----
-        ``(gap/n + 2 tau)/l2``: the exact minimisers differ by the gap of two records' gradients at one of
-        them, which lies in a ball of known radius, and each result is within ``tau/l2`` of its own
-        (Chaudhuri, Monteleoni and Sarwate 2011, Lemma 7; for add_or_remove n is fixed and public).
+        Notes ----- ``(gap/n + 2 tau)/l2``: the exact minimisers are at most ``gap/(n l2)`` apart, with the
+        gap between two records' gradients at one of them, which lies in a ball of known radius, and each
+        result is within ``tau/l2`` of its exact minimiser (Chaudhuri, Monteleoni and Sarwate 2011, Lemma 7;
+        for add_or_remove n is fixed and public).
         """
         c = PublicConstants.of(objective, extra_l2=self.extra_l2)
         loss, relation = objective.loss, Neighbours.parse(neighbors)
@@ -358,27 +345,27 @@ class Minimisation(Training):
         return minimiser_sensitivity(c.n, gap, c.strong, self.tolerance, neighbors=relation)
 
     def run(self, objective: Objective) -> Array:
-        """The minimiser as computed."""
+        """The computed minimiser."""
         towards = np.zeros(objective.shape) if self.centre is None else -self.extra_l2 * self.centre
         return self._minimise(objective, towards)
 
     def train_perturbed(self, objective: Objective, linear: Array, perturbation_error: float) -> Bounded:
-        """Run on the records with a secret linear term; the bound covers the *approximation* only.
+        """Run on the records with a secret linear term; the sensitivity is of the *approximation* only.
 
         Parameters
         ----------
         objective : Objective
             As for `with_tolerance`.
         linear : ndarray
-            The linear term as it was rounded, secret.
+            The linear term after rounding, secret.
         perturbation_error : float
-            Bound on the distance of `linear` from the term whose distribution the proof knows.
+            Bound on the rounding error of `linear`.
 
         Returns
         -------
         Bounded
-            The approximate minimiser. Its sensitivity is its distance from the exact one, on each of
-            two data sets: what noise on the output must cover once the exact one is private.
+            The approximate minimiser. Its sensitivity is its distance from the exact one, on each of two data
+            sets: noise on the output must cover it, given that the exact minimiser is private.
         """
         c = PublicConstants.of(objective, extra_l2=self.extra_l2)
         away = 2.0 * (self.tolerance + perturbation_error) / c.strong * (1.0 + 2.0**-40)
@@ -407,8 +394,8 @@ class Minimisation(Training):
 def _minimiser_norm(c: PublicConstants, linear_norm: float) -> float:
     """Bound on the norm of the minimiser.
 
-    At the minimiser ``l2 ||w||^2 = -<mean gradient + linear, w>``, the gradients being at most L, and
-    ``-<gradient, w> <= loss(0) - loss(w) <= loss(0)`` for a convex loss that is not negative.
+    At the minimiser ``l2 ||w||^2 = -<mean gradient + linear, w>``, with gradients of norm at most L, and
+    ``-<gradient, w> <= loss(0) - loss(w) <= loss(0)`` for a convex non-negative loss.
     """
     return linear_norm / c.strong + min(c.lipschitz / c.strong, math.sqrt(c.start_loss / c.strong))
 
@@ -418,18 +405,19 @@ def _length(centre: Array | None) -> float:
 
 
 def _step_error(c: PublicConstants, weight_norm: float, linear_norm: float, load: float) -> float:
-    """Error of the computed gradient, and of the computed step as an error of the gradient."""
+    """Error of the computed gradient, plus that of the computed step expressed as one of the gradient."""
     rounding = 4.0 * _UNIT * weight_norm * (c.l2 + load * c.beta)
     return c.gradient_error(weight_norm, linear_norm, load) + rounding
 
 
 def _sufficient_steps(c: PublicConstants, load: float, linear_norm: float) -> int:
-    """Number of gradient steps that surely reach the tolerance.
+    """Number of gradient steps that provably reach the tolerance.
 
-    With steps of ``1/(l2 + beta)``, condition number ``kappa = (l2 + beta)/l2`` and gradients off by at most
-    e, a step takes the gap ``F(w) - min F`` to at most ``(1 - 1/kappa) gap + e^2/(2 (l2 + beta))``. It is
-    below ``e^2/l2`` after ``kappa log(2 l2 gap/e^2)`` steps; from there each step from a gradient longer than
-    ``2 e`` takes off ``3 e^2/(2 (l2 + beta))``, which can happen kappa times. The tolerance is 8 e at least.
+    With step size ``1/(l2 + beta)``, condition number ``kappa = (l2 + beta)/l2`` and gradient errors of at
+    most e, a step reduces the gap ``F(w) - min F`` to at most ``(1 - 1/kappa) gap + e^2/(2 (l2 + beta))``.
+    The gap is below ``e^2/l2`` after ``kappa log(2 l2 gap/e^2)`` steps. From then on each step at a gradient
+    longer than ``2 e`` reduces it by ``3 e^2/(2 (l2 + beta))``, at most kappa times. The tolerance is at
+    least 8 e.
     """
     condition = (c.l2 + load * c.beta) / c.strong
     error = _step_error(c, 3.0 * _minimiser_norm(c, linear_norm), linear_norm, load)

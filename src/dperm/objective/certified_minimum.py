@@ -1,4 +1,4 @@
-"""Minimisers whose gradient is certified to be short, found from gradients alone."""
+"""Minimisation from gradients alone, to a certified gradient norm."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _QUASI_NEWTON_STEPS = 500
 def quasi_newton(
     gradient: Gradient, certified: Certified, shape: tuple[int, ...], smooth: float
 ) -> Array | None:
-    """L-BFGS without function values, whose rounding would hide the end: slopes along the line decide.
+    """L-BFGS with a line search on slopes, as rounding of function values would limit the precision.
 
-    None where the certificate was not reached in a fixed number of steps.
+    None if the certificate is not reached in a fixed number of steps.
     """
     w = np.zeros(shape)
     g = gradient(w)
@@ -39,7 +39,7 @@ def quasi_newton(
 
 
 def _line_search(gradient: Gradient, w: Array, g: Array, direction: Array) -> tuple[Array, Array]:
-    """A point on the line, with its gradient, where the slope is at most 0.9 of what it was: bisection."""
+    """A point on the line with at most 0.9 of the initial slope, by bisection, and its gradient."""
     slope = np.vdot(g, direction)
     low, size, high = 0.0, 1.0, math.inf
     for _ in range(20):
@@ -73,12 +73,12 @@ def _two_loops(g: Array, pairs: list[tuple[Array, Array]]) -> Array:
 def gradient_descent(
     gradient: Gradient, certified: Certified, shape: tuple[int, ...], smooth: float, steps: int
 ) -> Array:
-    """Gradient descent with a number of steps that is known to suffice."""
+    """Gradient descent with a sufficient number of steps."""
     w = np.zeros(shape)
     for _ in range(steps):
         g = gradient(w)
         if certified(w, g):
             return w
         w = w - g / smooth
-    # Not reached unless the secret linear term is longer than the tolerance allows for.
+    # Only reached if the secret linear term is longer than the tolerance allows for.
     raise ArithmeticError("the minimiser could not be certified; nothing was released")

@@ -23,22 +23,22 @@ from dperm.private_values.bounded import Bounded
 
 
 class Descents(EmpiricalRisk):
-    """Runs that read an objective's records in an order of their own."""
+    """Stochastic gradient descent on an objective's records."""
 
     def sgd_weights(
         self, plan: DescentPlan, order: Indices, *, add_or_remove: float, replace_one: float
     ) -> Bounded:
-        """Weights at the end of a run without noise: the average if the plan asks for it, else the last.
+        """The result of a run without noise: the mean of the iterates if the plan has one, else the last.
 
         Parameters
         ----------
         plan : DescentPlan
             Batch t holds the next ``plan.batch_size`` records of `order`, which is repeated.
         order : (m,) array of int
-            Indices of records, from 0 to below ``n_public``, drawn independently of the data. Records
-            that do not exist have no gradient; those from ``n_public`` on are never used.
+            Indices of records below ``n_public``, drawn independently of the data. Records that do not exist
+            have no gradient; those from ``n_public`` on are never used.
         add_or_remove, replace_one : float
-            Proved sensitivity of the weights as computed; see :meth:`Bounded.rounding`.
+            Proved sensitivity of the computed weights; see :meth:`Bounded.rounding`.
 
         Returns
         -------
@@ -50,22 +50,22 @@ class Descents(EmpiricalRisk):
         return Bounded.rounding(weights, add_or_remove=add_or_remove, replace_one=replace_one)
 
     def stochastic_descent(self, plan: DescentPlan, batches: Batches) -> StochasticDescent:
-        """A run with noise on every step, for :meth:`Releaser.noisy_descent` to make.
+        """A run with noise in every step, for :meth:`Releaser.noisy_descent`.
 
-        One record adds a vector of norm at most ``plan.clip`` to the sum over a batch it is in, rounding
-        to the grid included: integers as in :meth:`clipped_gradient_sum`, from arithmetic in double.
+        One record adds a vector of norm at most ``plan.clip`` to the sum over a batch, rounding to the grid
+        included: integers as in :meth:`clipped_gradient_sum`, computed in double precision.
         """
         bounds = self._exact.descent_gradients(plan.loss, clip_bound(plan.clip), plan.radius)
         run = self._descent(plan, bounds.inner_clip, bounds.grid)
         return StochasticDescent(run, batches, bounds, whole_sum=lambda: self._sum_at_zero(run))
 
     def descent_sum_bounds(self, plan: DescentPlan) -> tuple[float, float]:
-        """Contribution and grid of the sums of :meth:`stochastic_descent`: public numbers."""
+        """Public: one record's contribution to the sums of :meth:`stochastic_descent`, and their grid."""
         bounds = self._exact.descent_gradients(plan.loss, clip_bound(plan.clip), plan.radius)
         return bounds.clip, bounds.grid
 
     def _sum_at_zero(self, run: DescentRun) -> NDArray[np.int64]:
-        """Sum of all records' gradients at 0 as a run would add them up, in units of the grid."""
+        """Sum of all records' gradients at 0 as computed by a run, in units of the grid."""
         settings, w = run.settings, np.zeros(self.dimension)
         self._rows.descend(
             DescentSteps(
@@ -90,9 +90,9 @@ class Descents(EmpiricalRisk):
         return DescentRun(self._rows, plan, settings, dimension=self.dimension, n_threads=self.n_threads)
 
     def check_places(self) -> None:
-        """Raise DataError where batches of fixed size cannot be drawn.
+        """Raise DataError if batches of fixed size cannot be drawn.
 
-        They are drawn among ``n_public`` places: there must be no more records, and no partitions whose
+        They are drawn among ``n_public`` places: there must not be more records, nor partitions, whose
         workers draw their own samples.
 
         Examples

@@ -1,4 +1,4 @@
-"""Records, a loss and a ridge term: the mean loss, its gradient, and what every pass over them needs."""
+"""The empirical risk of a loss on records with a ridge term, and the shared parts of all passes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from dperm.private_values.secret_rows import SecretRows
 Array = NDArray[np.float64]
 
 _MAX_KNOWN_BOUNDS = 1024
-INSIDE_BALL = 1.0 + 1e-12  # rounding of a projection
+INSIDE_BALL = 1.0 + 1e-12  # allowance for the rounding of a projection
 
 
 class EmpiricalRisk:
@@ -85,7 +85,7 @@ class EmpiricalRisk:
             None if counts is None else Multiplicity(counts),
             weights=_weights_of_records(self.loss, weights, weight_bound, class_weight),
         )
-        #: Whether a fit has to release the frequencies of the classes, and weigh them by these.
+        #: Whether a fit has to release class frequencies, to weight the classes inversely.
         self.weighs_privately = class_weight == "private"
         self.weights = settings.weights
         self._rows = rows_of_input(X, y, settings)
@@ -98,50 +98,47 @@ class EmpiricalRisk:
         self._exact.check()
 
     def _use(self, loss: Loss) -> None:
-        """Forget what was computed for another loss."""
+        """Set the loss, and reset what depends on it."""
         self.loss = loss
         if self.weights is not None:
             self.loss = Weighted(unweighted(loss), self.weights.largest)
         self._exact = ExactSums(self.loss, self.n_public, self.shape, self.row_norm, self._rows.dtype)
-        # Bounds for (clip, radius): an iterative algorithm asks for the same ones at each step.
+        # Cache of bounds for (clip, radius), which are the same at each step of an algorithm.
         self._gradient_bounds: dict[tuple[float, float], SumBounds] = {}
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the matrix's entries in arithmetic, float32 or float64: it decides on the grid of releases."""
+        """Precision of the arithmetic, float32 or float64, which determines the grid of releases."""
         return self._rows.dtype
 
     @property
     def dimension(self) -> int:
-        """Number of weights: columns, and the intercept if there is one, for each class of a softmax."""
+        """Number of weights: columns plus intercept, times the number of classes for softmax."""
         return math.prod(self.shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the weights: ``(d,)``, or ``(d, n_classes)`` for softmax; ``d`` counts the intercept.
-
-        Algorithms that never ask for more serve every kind of loss.
-        """
+        """Shape of the weights: ``(d,)``, or ``(d, n_classes)`` for softmax; ``d`` includes the intercept."""
         per_class = self.n_columns + self.fit_intercept
         return (per_class,) if self.loss.n_classes is None else (per_class, self.loss.n_classes)
 
     @property
     def reads_whole_rows(self) -> bool:
-        """Whether passes that make rows dense can be had: not of sparse data with very many columns."""
+        """Whether passes can make rows dense, unlike for sparse data with very many columns."""
         return self._rows.reads_whole_rows
 
     @property
     def n_partitions(self) -> int:
-        """Number of partitions that workers of a cluster hold; 0 for records that this process reads."""
+        """Number of partitions held by the workers of a cluster; 0 for records that this process reads."""
         return self._rows.n_partitions
 
     def with_loss(self, loss: str | Loss) -> Any:
-        """The same records under another loss for the same targets; nothing is copied.
+        """The same records with another loss for the same targets; nothing is copied.
 
         Raises
         ------
         ValueError
-            For a loss of another kind of target, or with another ``target_bound``.
+            For a loss with another kind of targets, or another ``target_bound``.
 
         Examples
         --------
@@ -158,9 +155,9 @@ class EmpiricalRisk:
         return other
 
     def _weigh_classes(self, class_weight: Mapping[float, float]) -> None:
-        """Weigh classes from now on: once their weights were released, for ``class_weight="private"``.
+        """Set class weights that were released for ``class_weight="private"``.
 
-        The records are read anew. For copies of an objective that belong to one fit.
+        The records are read again. Only for the copy of an objective that belongs to one fit.
         """
         assert self._records is not None
         of_classes = class_weights(class_weight, self.loss)
@@ -172,21 +169,17 @@ class EmpiricalRisk:
         self._use(self.loss)
 
     def _part(self, places: NDArray[np.int64], n_public: int | None = None) -> Self:
-        """The objective of copies of the records at some of the ``n_public`` places; others are empty.
+        """An objective on copies of the records at some of the ``n_public`` places, which may be empty.
 
-        Sums are divided by `n_public`, by default the number of the places.
-
-        Raises
-        ------
-        DataError
-            Where single rows cannot be taken.
+        Sums are divided by `n_public`, by default the number of places. DataError if the representation of
+        the records does not allow to select rows.
         """
         rows, settings = self._rows, self._settings
         if not isinstance(rows, RowsInMemory) or rows.stored is None:
             raise DataError("parts of the records are for an array, sparse matrix or table in memory")
         present = rows.rows_of(places[places < self._n_rows])
         X, y, weights = rows.stored[present], rows.y[present], settings.weights
-        if not present.size:  # one record without any contribution; its type sets the grid
+        if not present.size:  # a null record; its dtype determines the grid
             X, y, weights = np.full((1, self.n_columns), np.nan, dtype=self.dtype), np.ones(1), None
             settings = replace(settings, non_finite="zero")
         weights = None if weights is None else weights.among(present)
@@ -198,11 +191,11 @@ class EmpiricalRisk:
         return other
 
     def _sampled(self, sample: SecretRows) -> Self:
-        """The records of a secret sample, under the public number of all."""
+        """The objective on a secret sample, with the public number of all records."""
         return self._part(sample._among(self._n_rows, self.n_public), self.n_public)
 
     def with_ridge(self, l2: float) -> Self:
-        """The same records, loss and bounds with another ridge term; nothing is copied.
+        """The same objective with another ridge term; nothing is copied.
 
         Examples
         --------
@@ -297,7 +290,7 @@ class EmpiricalRisk:
     # -- passes --------------------------------------------------------------------------------------
 
     def _expect_passes(self, count: int) -> None:
-        """Tell that so many passes over all records are to come: a shorter form of them may pay."""
+        """Announce the number of passes to come: a compact form of the records may be worthwhile."""
         compact = self._rows.compact if isinstance(self._rows, RowsInMemory) else None
         if compact is not None:
             compact.expect(count)
@@ -316,14 +309,14 @@ class EmpiricalRisk:
         weights = real_array(name, w)
         if weights.shape != self.shape:
             raise ValueError(f"{name} must have shape {self.shape}, got {weights.shape}")
-        # A finite sum tells it in less time; that of finite weights may overflow. No product of
-        # linear algebra: its threads would spin on, and take a core from the pass that follows.
+        # A finite sum implies finite entries, in less time, though that of finite entries may overflow. No
+        # BLAS product: its threads would keep spinning and take a core from the next pass.
         if not (math.isfinite(np.add.reduce(weights, axis=None)) or np.isfinite(weights).all()):
             raise ValueError(f"{name} must be finite")
         return weights
 
     def _bounds(self, clip: float, radius: float = math.inf, w: Array | None = None) -> SumBounds:
-        """Bounds of clipped gradient sums, kept from call to call; ValueError for `w` outside the ball."""
+        """Cached bounds of clipped gradient sums; ValueError for `w` outside the ball."""
         clip, radius = number("clip", clip), number("radius", radius)
         known = self._gradient_bounds.get((clip, radius))
         if known is None:
@@ -341,7 +334,7 @@ class EmpiricalRisk:
             raise ValueError(f"{what} take no weights of records or classes")
 
     def _check_overflow(self, finest: int) -> None:
-        """DataError where sums of clipped contributions could overflow."""
+        """Raise DataError if sums of clipped contributions could overflow."""
         if (self._n_rows - 1).bit_length() + sum_bits(self.n_public, finest) > OVERFLOW_BITS:
             raise self._far_more_records()
 
@@ -359,23 +352,23 @@ def _ridge(l2: float) -> float:
 def _weights_of_records(
     loss: Loss, weights: ArrayLike | None, bound: float, class_weight: Mapping[float, float] | str | None
 ) -> Weights | None:
-    """Weights, checked; None where there are none."""
+    """Validated weights; None if there are none."""
     bound = _weight("weight_bound", bound)
     if weights is None and class_weight is None:
         return None
     if class_weight == "private":
-        class_weights({}, loss)  # refuses what has no classes
+        class_weights({}, loss)  # refuses losses without classes
         return None if weights is None else Weights.given(weights, bound, {})
     of_classes = {} if class_weight is None else class_weights(class_weight, loss)
     return Weights.given(weights, bound, of_classes)
 
 
 def class_weights(class_weight: Mapping[float, float] | str, loss: Loss) -> dict[float, float]:
-    """Weights of the targets of a loss, checked."""
+    """Validated weights of the targets of a loss."""
     if not isinstance(class_weight, Mapping):
         raise ValueError(
             "class_weight must be public weights of the classes, or 'private' for weights by their noisy "
-            f"frequencies; exact frequencies would be released for nothing. Got {class_weight!r}"
+            f"frequencies: weights by exact frequencies would not be private. Got {class_weight!r}"
         )
     if not loss.classification:
         raise ValueError(f"class_weight is for classes: the targets of the {loss.name} loss are none")

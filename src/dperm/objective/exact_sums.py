@@ -1,17 +1,17 @@
 """Grids, clips and sensitivities of exact sums: functions of public numbers alone.
 
-**Grid.** The grid of a sum is a power of two, and so coarse that ``n_public`` clipped vectors come to at most
-2^51 steps: their sum is exact as 64-bit integers and as doubles. log2 of ``clip / grid`` is at most 22 for
-rows of float32, whose kernel rounds with a significand of 24 bits, and at most 32 for doubles, which leaves
-2^24 clips of room for the noise, drawn in steps of the grid below 2^56.
+**Grid.** The grid of a sum is a power of two, coarse enough that ``n_public`` clipped vectors add up to at
+most 2^51 steps: their sum is exact as 64-bit integers and as doubles. log2 of ``clip / grid`` is at most 22
+for float32 rows, whose kernel rounds with a 24-bit significand, and at most 32 for doubles, which leaves room
+for noise of 2^24 clips, drawn in steps of the grid below 2^56.
 
 **Inner clip.** A vector is clipped and then rounded entry by entry, which moves it by at most
-``grid/2 sqrt(d)``. Norms, factors and products are off by the relative errors that ``kernel_table.h`` gives.
-The kernel therefore clips at ``(clip - grid/2 sqrt(d)) / (1 + slack)``: a record's integers form a vector of
-norm at most ``clip / grid``, exactly.
+``grid/2 sqrt(d)``. Norms, factors and products have the relative errors given in ``kernel_table.h``. The
+kernel therefore clips at ``(clip - grid/2 sqrt(d)) / (1 + slack)``: a record's integers form a vector of norm
+at most ``clip / grid``, exactly.
 
-**Distance.** Where no gradient is as long as the clip, those of two records may be less than two clips apart:
-``Loss.gradient_distance`` says how far, and rounding adds its share.
+**Distance.** If no gradient is as long as the clip, those of two records may be less than two clips apart: by
+at most ``Loss.gradient_distance`` plus rounding.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ SINGLE_BITS, DOUBLE_BITS = 22, 32
 SUM_BITS = 51
 OVERFLOW_BITS = 62
 
-_COMPUTED = 1.0 + 2.0**-18  # computed constants of a loss, and rows that were scaled onto row_norm
+_COMPUTED = 1.0 + 2.0**-18  # allowance for computed constants of a loss and computed row norms
 
 
 def sum_bits(n_public: int, finest: int) -> int:
-    """log2 of the clip over the grid, the clip rounded up to a power of two."""
+    """log2 of ``clip / grid``, with the clip rounded up to a power of two."""
     bits = min(finest, SUM_BITS - (n_public - 1).bit_length())
     if bits < 1:
         raise ValueError(
-            f"n_public = {n_public} is too large for exact sums, which take 2^50 records at most: pass a "
+            f"n_public = {n_public} is too large for exact sums of at most 2^50 records: pass a "
             "smaller n_public, or train on a sample"
         )
     return bits
@@ -51,37 +51,23 @@ def sum_grid(bound: float, n_public: int, finest: int) -> float:
 
 
 def clip_before_rounding(clip: float, grid: float, dimension: int, slack: float) -> float:
-    """A clip so small that rounding to the grid cannot carry a record past ``clip``; not positive if none is.
+    """The largest clip for which rounding to the grid keeps records within ``clip``; not positive if none.
 
-    Parameters
-    ----------
-    slack : float
-        Relative error of a norm.
+    `slack` is the relative error of a norm.
     """
     return (clip - 0.5 * grid * math.sqrt(dimension)) / (1.0 + slack)
 
 
 class SumBounds(NamedTuple):
-    """Public numbers of a clipped sum.
+    """Public numbers of a clipped sum."""
 
-    Attributes
-    ----------
-    clip : float
-        Bound on what one record adds, rounding included.
-    inner_clip : float
-        What the kernel clips at, before rounding.
-    grid : float
-    replace_one : float
-        Largest distance between what two records add.
-    """
-
-    clip: float
-    inner_clip: float
+    clip: float  # bound on one record's contribution, rounding included
+    inner_clip: float  # clip of the kernel, before rounding
     grid: float
-    replace_one: float
+    replace_one: float  # largest distance between two records' contributions
 
     def of(self, integers: NDArray[np.int64], *, scores: bool = False) -> Bounded:
-        """The sum that these are the bounds of."""
+        """The sum with these bounds."""
         return Bounded(
             integers, grid=self.grid, add_or_remove=self.clip, replace_one=self.replace_one, scores=scores
         )
@@ -89,24 +75,13 @@ class SumBounds(NamedTuple):
 
 @dataclass(frozen=True)
 class ExactSums:
-    """Bounds of the sums of one objective.
-
-    Attributes
-    ----------
-    loss : Loss
-    n_public : int
-    shape : tuple of int
-        Of the weights.
-    row_norm : float
-    dtype : dtype
-        Of the rows.
-    """
+    """Bounds of the sums of one objective."""
 
     loss: Loss
     n_public: int
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # shape of the weights
     row_norm: float
-    dtype: np.dtype[np.float32] | np.dtype[np.float64]
+    dtype: np.dtype[np.float32] | np.dtype[np.float64]  # precision of the rows
 
     @property
     def dimension(self) -> int:
@@ -115,12 +90,12 @@ class ExactSums:
 
     @property
     def single(self) -> bool:
-        """Whether rows are of float32."""
+        """Whether rows are float32."""
         return bool(self.dtype == np.float32)
 
     @property
     def finest(self) -> int:
-        """Finest grid of the rows' kernels: log2 of the clip over the grid."""
+        """log2 of ``clip / grid`` for the finest grid of the kernels."""
         return SINGLE_BITS if self.single else DOUBLE_BITS
 
     @property
@@ -134,7 +109,7 @@ class ExactSums:
         return 2.0**-24 if self.single else 2.0**-53
 
     def check(self) -> None:
-        """Raise ValueError where no gradient sum can be formed, whatever the clip."""
+        """Raise ValueError if no gradient sum can be formed, whatever the clip."""
         if 0.5 * math.sqrt(self.dimension) >= 2.0 ** sum_bits(self.n_public, self.finest):
             raise ValueError(self._too_coarse())
 
@@ -148,7 +123,7 @@ class ExactSums:
         return SumBounds(clip, self._inner_clip(clip, grid), grid, replace_one)
 
     def descent_gradients(self, loss: Loss, clip: float, radius: float) -> SumBounds:
-        """The same for the batches of stochastic gradient descent, which computes in double precision."""
+        """Bounds for batches of stochastic gradient descent, which is computed in double precision."""
         clip = min(clip, loss.lipschitz(self.row_norm, radius) * _COMPUTED)
         grid = sum_grid(clip, self.n_public, DOUBLE_BITS)
         return SumBounds(clip, self._inner_clip(clip, grid), grid, 2.0 * clip)
@@ -156,14 +131,10 @@ class ExactSums:
     def mapped_gradients(self, clip: float, largest: float, smallest: float) -> tuple[SumBounds, float]:
         """Bounds of sums of gradients clipped by their images under a matrix, and of a record's own gradient.
 
-        Rounding ``s_i x_i`` moves it by at most ``unit ||s_i x_i|| + grid/2 sqrt(d)``, which the matrix
-        multiplies by its norm. ``||s_i x_i||`` is at most ``clip / smallest`` and at most the slope of the
-        loss. The kernel's clip is so much smaller.
-
-        Parameters
-        ----------
-        largest, smallest : float
-            Bounds on the singular values of the matrix.
+        Rounding ``s_i x_i`` moves it by at most ``unit ||s_i x_i|| + grid/2 sqrt(d)``, and its image by at
+        most ``largest`` times that. ``||s_i x_i||`` is at most ``clip / smallest`` and at most the slope of
+        the loss. The kernel's clip is reduced accordingly.
+        `largest` and `smallest` bound the singular values of the matrix.
         """
         slope = self.loss.lipschitz(self.row_norm) * _COMPUTED
         clip = min(clip, largest * slope)
@@ -177,12 +148,12 @@ class ExactSums:
 
     @property
     def largest_condition(self) -> float:
-        """Condition of a matrix for which `mapped_gradients` takes a sixteenth off the clip at most."""
+        """Condition number up to which `mapped_gradients` reduces the clip by at most a sixteenth."""
         bits = sum_bits(self.n_public, self.finest)
         return min(2.0 ** (bits - 5) / (0.5 * math.sqrt(self.dimension) + 2.0), 2.0**19)
 
     def losses(self, clip: float) -> SumBounds:
-        """Bounds of sums of clipped losses: the clip is moved down to the grid."""
+        """Bounds of sums of clipped losses; the clip is rounded down to the grid."""
         grid = sum_grid(clip, self.n_public, self.finest)
         on_grid = math.floor(clip / grid) * grid
         return SumBounds(on_grid, on_grid, grid, 2.0 * on_grid)
@@ -207,9 +178,9 @@ class ExactSums:
         )
 
     def _distance(self, radius: float, clip: float, grid: float) -> float:
-        """Largest distance of two records' gradients, as computed, on the ball of ``radius``."""
+        """Largest distance of two records' computed gradients on the ball of ``radius``."""
         exact = self.loss.gradient_distance(self.row_norm, radius)
-        # An error in a prediction moves the gradient by at most smoothness / row_norm times as much.
+        # An error in the prediction changes the gradient by at most smoothness / row_norm times as much.
         relative = (sum(self.shape) + 16) * self.unit
         prediction_error = relative * self.row_norm * (radius + 1.0)
         error = self.loss.smoothness(self.row_norm) / self.row_norm * prediction_error + relative * clip

@@ -20,8 +20,8 @@ class LossSums(EmpiricalRisk):
     def clipped_loss_sums(self, w: ArrayLike, direction: ArrayLike, steps: ArrayLike, clip: float) -> Bounded:
         """``sum_i min(loss_i(w - a direction), clip)`` for every ``a`` in ``steps``, in one pass.
 
-        Two products a row, or one after a `clipped_gradient_sum` at the same `w` that kept its predictions;
-        the result is the same, bit for bit.
+        Computes two products per row, or one after a `clipped_gradient_sum` at the same `w` that kept its
+        predictions; the result is the same, bit for bit.
 
         Parameters
         ----------
@@ -35,7 +35,7 @@ class LossSums(EmpiricalRisk):
         Returns
         -------
         Bounded
-            Scores of shape ``(m,)``: each record adds a value in ``[0, clip]`` to each.
+            Scores of shape ``(m,)``; each record adds a value in ``[0, clip]`` to each.
 
         Examples
         --------
@@ -56,11 +56,11 @@ class LossSums(EmpiricalRisk):
         return bounds.of(self._run(sums), scores=True)
 
     def coordinate_loss_sums(self, w: ArrayLike, stride: float, clip: float = math.inf) -> Bounded:
-        """How the sum of losses changes at each ``w +- stride e_j``, up to a constant, in one pass.
+        """Change of the sum of losses from `w` to each ``w +- stride e_j``, up to a constant, in one pass.
 
-        A record's change of loss is kept in ``[-c/2, c/2]``, ``c = min(clip, 2 stride L)``, L the Lipschitz
-        constant of the loss, and counted from ``-c/2``: what all candidates have in common does not matter to
-        a selection, and what differs between them has a smaller range than the losses themselves.
+        A record's change of loss is clipped to ``[-c/2, c/2]``, ``c = min(clip, 2 stride L)`` with the
+        Lipschitz constant L of the loss, and counted from ``-c/2``: a selection depends on differences
+        between candidates only, whose range is smaller than that of the losses.
 
         Parameters
         ----------
@@ -69,14 +69,14 @@ class LossSums(EmpiricalRisk):
         stride : float
             h, positive.
         clip : float
-            Positive upper bound on the range of one record's changes; infinite where the loss has a
+            Positive upper bound on the range of one record's changes; may be infinite if the loss has a
             Lipschitz constant.
 
         Returns
         -------
         Bounded
-            Scores of shape ``(2 dimension + 1,)``, one record adding a value in ``[0, c]`` to each: at
-            ``w + stride e_j``, at ``w - stride e_j``, and last at ``w``.
+            Scores of shape ``(2 dimension + 1,)`` at all ``w + stride e_j``, all ``w - stride e_j``, and
+            ``w``; one record adds a value in ``[0, c]`` to each.
 
         Examples
         --------
@@ -110,7 +110,7 @@ class LossSums(EmpiricalRisk):
         return Bounded(self._run(LabelSum()), grid=1.0, add_or_remove=1.0)
 
     def class_counts(self) -> Bounded:
-        """Finite records of each class, shape ``(n_classes,)``; one record counts 1 in one place.
+        """Number of finite records of each class, shape ``(n_classes,)``.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Gradients seen, clipped and summed in the coordinates of a public matrix."""
+"""Gradients clipped and summed in the coordinates of a public matrix."""
 
 from __future__ import annotations
 
@@ -22,23 +22,13 @@ Array = NDArray[np.float64]
 
 
 class MappedGradients:
-    """The records of an objective with every row ``z`` seen as ``A z``; no copy of the data is made.
+    """The records of an objective with every row ``z`` replaced by ``A z``, without a copy of the data.
 
     In the coordinates ``u`` of ``w = A^T u`` a record's gradient is ``A g``. It is clipped by its norm there,
-    for which the lengths ``||A z_i||`` are computed once, and its private sum is ``A sum_i s_i z_i``: one
-    pass over the data as they are, then an exact product with a public matrix.
+    for which the norms ``||A z_i||`` are computed once, and the private sum is ``A sum_i s_i z_i``: one pass
+    over the original data, then an exact product with a public matrix.
 
-    Parameters
-    ----------
-    objective : EmpiricalRisk
-        Its loss must have one linear prediction.
-    linear_map : LinearMap or DiagonalMap
-        The matrix ``A``: square, public and invertible.
-
-    Raises
-    ------
-    ValueError
-        If the matrix has the wrong shape, or is too close to a singular one.
+    The loss must have one linear prediction; the matrix must be square, public and far from singular.
     """
 
     def __init__(self, objective: EmpiricalRisk, linear_map: LinearMap | DiagonalMap) -> None:
@@ -53,7 +43,7 @@ class MappedGradients:
         self._objective = objective
         self._largest, self._smallest = self.map.singular_values()
         if not self._smallest > 2.0**-20 * self._largest:
-            raise ValueError("linear_map is too close to a singular one: its singular values span over 2^20")
+            raise ValueError("linear_map is too close to singular: its condition number exceeds 2^20")
 
     @functools.cached_property
     def _clip_norms(self) -> Any:
@@ -64,11 +54,10 @@ class MappedGradients:
         return self._lengths(for_batches=True)
 
     def _lengths(self, for_batches: bool) -> Any:
-        """At least ``||A (x_i, 1)||`` for the unscaled rows; private.
+        """Private upper bounds on ``||A (x_i, 1)||`` for the unscaled rows.
 
-        For a matrix that is not diagonal ``z_i`` is rounded to integers of up to 21 bits, so that its product
-        with the integer matrix is exact; that rounding moves the product by at most ``||A|| grid/2 sqrt(d)``,
-        which is added.
+        For a non-diagonal matrix ``z_i`` is rounded to integers of up to 21 bits, so that its product with
+        the integer matrix is exact. The effect of that rounding, at most ``||A|| grid/2 sqrt(d)``, is added.
         """
         objective, d = self._objective, self._objective.dimension
         if isinstance(self.map, DiagonalMap):
@@ -116,7 +105,7 @@ class MappedGradients:
         return mapped
 
     def noisy_batches(self, batches: NoisyBatches, clip: float) -> NoisyBatches:
-        """Batches whose gradients are clipped by their images; noise is added to images of the sums."""
+        """Batches whose gradients are clipped by their images, with noise added to the images of the sums."""
         assert isinstance(self.map, DiagonalMap)
         bounds, _ = self.bounds(clip)
         self._check_overflow(bounds.clip / (bounds.grid * self.map.grid))

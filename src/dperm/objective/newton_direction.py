@@ -1,4 +1,4 @@
-"""Secret Newton directions, with what one record can change in them."""
+"""Secret Newton directions and their sensitivity."""
 
 import math
 
@@ -32,7 +32,7 @@ def newton_direction(
     shift : float
         Public, positive.
     gradient : (d,) ndarray
-        Public: released before.
+        Public, such as a released gradient.
 
     Notes
     -----
@@ -46,8 +46,8 @@ def newton_direction(
 
     attained by ``H = 0`` and ``v`` along ``g``. Replacing a record is a removal and an addition: twice that.
 
-    Rounding. Cholesky's solution solves a system that is off by ``4 d (3 d + 1) u ||matrix||`` (Higham 2002,
-    Theorem 10.4 and (10.7)); forming the matrix adds less than as much. The error is bounded with
+    Rounding. The computed Cholesky solution solves a system perturbed by ``4 d (3 d + 1) u ||matrix||``
+    (Higham 2002, Theorem 10.4 and (10.7)); forming the matrix adds less than that. The error is bounded with
     ``||matrix|| <= 16 b + penalty + shift``, and both results may have it.
     """
     d = len(gradient)
@@ -58,7 +58,7 @@ def newton_direction(
     largest = MAX_RECORDS * bound + float(penalty.max()) + shift
     error = 8.0 * d * (3 * d + 1) * 2.0**-53 * largest / shift * (length / shift) * 2.0
     effect = bound * length / (shift * (n_public * shift + bound)) * (1.0 + 2.0**-40)
-    # A gradient of length 0 gives the direction 0 on all data; the grid still needs a scale.
+    # A zero gradient gives a zero direction on all data, but the grid still needs a scale.
     tiny = 2.0**-500
     return Bounded.rounding(
         direction, add_or_remove=effect + 2.0 * error + tiny, replace_one=2.0 * effect + 2.0 * error + tiny

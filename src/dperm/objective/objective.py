@@ -35,13 +35,13 @@ Array = NDArray[np.float64]
 class Objective(WeightedImageSums, LossSums, Descents):
     """``F(w) = (1/N) sum_i loss(<w, z_i>, y_i) + l2/2 ||w||^2`` over records ``(z_i, y_i)``.
 
-    ``z_i`` is row ``i`` of ``X``, with a 1 appended when ``fit_intercept`` (never stored), scaled onto
-    ``row_norm`` when longer. The matrix is read in place and must not change while the objective lives.
+    ``z_i`` is row ``i`` of ``X``, with a 1 appended (never stored) for ``fit_intercept``, scaled down to
+    ``row_norm`` if longer. The matrix is read in place and must not change during the objective's lifetime.
 
     Parameters
     ----------
     loss : str or Loss
-        An instance of :class:`dperm.losses.Loss`, or a name for its default: "logistic", "hinge",
+        An instance of :class:`dperm.losses.Loss`, or a name for its default parameters: "logistic", "hinge",
         "huberized_hinge", "squared_hinge", "soft_margin" and "sigmoid" for labels; "huber", "absolute",
         "pinball", "epsilon_insensitive", "power", "welsch" and "tukey" for real targets; "softmax" with
         `n_classes` for class codes.
@@ -51,47 +51,46 @@ class Objective(WeightedImageSums, LossSums, Descents):
         read by the workers that hold its partitions (`y` in the same ones).
     y : (n_samples,) array_like
         -1 or +1 for classification losses, codes ``0 .. n_classes - 1`` for softmax, real numbers for
-        regression (moved onto the loss's ``target_bound`` when beyond).
+        regression, clipped to the loss's ``target_bound``.
     l2 : float
         Strength of the ridge term, on the scale of the mean loss; at least 0.
     row_norm : float
         Public bound ``R``, from 2^-256 to 2^1000, on the norm of a row, intercept included; longer rows are
-        scaled onto it.
+        scaled down to it.
     fit_intercept : bool
         Append an implicit column of ones. Weights then have ``n_columns + 1`` rows, intercept last.
     n_threads : int, optional
-        Threads of a pass; the result does not depend on it. None or -1: all that the process may use.
+        Threads of a pass, which do not affect the result. None or -1: all that the process may use.
     penalize_intercept : bool
         Whether the ridge term covers the intercept.
     non_finite : {"raise", "zero"}
-        What to do with a record that holds NaN or infinity: an error for the data holder before
-        anything is spent, or a contribution of exactly 0, silently.
+        Treatment of records with NaN or infinity: an error for the data holder before anything is charged,
+        or a contribution of exactly 0, silently.
     n_public : int, optional
-        The public number ``N`` that sums are divided by. Default: the number of records, which is thereby
+        The public number ``N`` that sums are divided by. By default the number of records, which is thereby
         declared public.
     n_classes : int, optional
         Public number of classes, for ``loss="softmax"``. Weights then have one column per class.
     counts : (n_samples,) array_like of int, optional
         How many identical records each row of `X` and `y` stands for, as :func:`dperm.data.aggregate`
-        returns them; a row of count 0 stands for none. Sums, samples, sensitivities and the number of
-        records are those of the data with every row repeated as often: neighbouring data differ in one
-        record, not in one row.
+        returns them; 0 for none. Sums, samples, sensitivities and the number of records are those of the
+        data with every row repeated that often: neighbouring data differ in one record, not in one row.
     weights : (n_samples,) array_like, optional
-        What multiplies the loss of each record, for rows in memory; private data. A weight outside
-        ``[0, weight_bound]`` is moved there, silently, and NaN counts 0. A gradient, or a loss, is clipped
-        after it was multiplied, sampling ignores weights, and sums are divided by ``n_public``.
+        Factors of the records' losses, for rows in memory; private data. Weights are silently clipped to
+        ``[0, weight_bound]``, and NaN counts as 0. Gradients and losses are clipped after weighting, sampling
+        ignores weights, and sums are divided by ``n_public``.
     weight_bound : float
         Public bound on `weights`.
     class_weight : mapping or "private", optional
-        Public positive weights of the targets, -1 and +1 or class codes; 1 for those not in it. "private": a
-        fit releases noisy frequencies of the classes first, and weighs them inversely.
+        Public positive weights by target, -1 and +1 or class codes; 1 for missing ones. "private": a fit
+        first releases noisy class frequencies, and weights the classes inversely.
 
     Raises
     ------
     ValueError
         For an argument out of range.
     DataError
-        For data that cannot be used; a ValueError for the holder of the data.
+        For unusable data; a subclass of ValueError, for the holder of the data.
 
     Examples
     --------
@@ -102,7 +101,7 @@ class Objective(WeightedImageSums, LossSums, Descents):
     1.0
     """
 
-    _mapped: MappedGradients | None = None  # rows seen through the last matrix
+    _mapped: MappedGradients | None = None  # gradients in the coordinates of the last matrix
 
     def _use(self, loss: Loss) -> None:
         super()._use(loss)
@@ -119,26 +118,25 @@ class Objective(WeightedImageSums, LossSums, Descents):
         hessian_clip: float | None = None,
         moment_clip: float | None = None,
     ) -> None:
-        """Raise ValueError unless the private sums that an algorithm is about to ask for can be formed.
+        """Raise ValueError unless the private sums that an algorithm needs can be formed.
 
-        To be called before anything is charged: it reads public numbers alone (``n_public``, the shape of the
-        weights, the dtype of the rows, the loss, ``row_norm``, and the memory of this machine), and takes no
-        time. Sums with these arguments are then not refused for their grid, their bounds or the memory that
-        their results take. An argument that is not given is not checked.
+        To be called before anything is charged: it is fast and reads public numbers alone (``n_public``, the
+        shape of the weights, the dtype of the rows, the loss, ``row_norm``, and the memory of this machine).
+        Sums with these arguments will not be refused for their grid, their bounds or their memory. Missing
+        arguments are not checked.
 
         Parameters
         ----------
         clip, radius : float
-            Of `clipped_gradient_sum`, `clipped_gradient_sums` (once for each clip) and samples.
+            For `clipped_gradient_sum`, `clipped_gradient_sums` (one call for each clip) and samples.
         loss_clip : float
-            Of `clipped_loss_sums`.
+            For `clipped_loss_sums`.
         gram : bool
-            Whether there will be a `gram_sum` or `regression_sums`, with this `target_factor`, or a
-            `mapped_gradient_sum`.
+            For `gram_sum` or `regression_sums` with this `target_factor`, or `mapped_gradient_sum`.
         hessian_clip : float
-            Of `hessian_sum`, `hessian_trace` and `newton_direction`; infinite for none.
+            For `hessian_sum`, `hessian_trace` and `newton_direction`; infinite for none.
         moment_clip : float
-            Of `moment_sums`.
+            For `moment_sums`.
 
         Examples
         --------
@@ -180,21 +178,19 @@ class Objective(WeightedImageSums, LossSums, Descents):
         clip : float
             Positive bound on the norm of one record's gradient.
         radius : float
-            Public bound on ``||w||``. Where all gradients on that ball are shorter than ``clip``, the
-            bound is tightened to what the loss allows there.
+            Public bound on ``||w||``. If all gradients on that ball are shorter than ``clip``, the
+            sensitivity is tightened to that of the loss.
         keep_predictions : bool
-            Keep the products of `w` and the rows, 8 bytes a record, for line searches from `w`: see
-            `clipped_loss_sums`.
+            Keep the predictions, 8 bytes a record, for line searches from `w`: see `clipped_loss_sums`.
         rows : SecretRows, optional
-            Sum over these records only, each of which adds what it adds to the full sum. The bound is that
-            of a record in the sample, and under replace_one twice that, which accounting of samples counts
-            on.
+            Sum over these records only; their contributions are the same as in the full sum. The sensitivity
+            is that of a record in the sample, and twice that under replace_one, as the accounting assumes.
 
         Returns
         -------
         Bounded
             Of the weights' shape, whatever the sample; sensitivity ``clip`` (add_or_remove) or ``2 clip``
-            (replace_one), or less as told by ``radius``.
+            (replace_one), or less with a ``radius``.
 
         Raises
         ------
@@ -223,7 +219,7 @@ class Objective(WeightedImageSums, LossSums, Descents):
     def _batch_sum_bounds(
         self, clip: float, radius: float = math.inf, linear_map: DiagonalMap | None = None
     ) -> tuple[float, float]:
-        """Largest norm of a record's part in :meth:`clipped_gradient_sum`, and its grid: public numbers.
+        """Public: largest norm of a record's contribution to :meth:`clipped_gradient_sum`, and the grid.
 
         With a map, those of :meth:`mapped_gradient_sum`.
         """
@@ -242,10 +238,10 @@ class Objective(WeightedImageSums, LossSums, Descents):
         radius: float,
         linear_map: DiagonalMap | None,
     ) -> Callable[[Array], Array] | None:
-        """`noise` made again and again, added to :meth:`clipped_gradient_sum` over one batch after the other.
+        """A function of the weights that gives :meth:`clipped_gradient_sum` over the next batch plus noise.
 
-        With a map, to :meth:`mapped_gradient_sum`. Called with the weights, `steps` times. For mechanisms,
-        which have charged for it. None for records that this process does not hold together.
+        With a map, to :meth:`mapped_gradient_sum`. To be called `steps` times, by mechanisms that have
+        charged for it. None for records that this process does not hold together.
         """
         bounds = self._bounds(clip, radius)
         sums = NoisyBatches(
@@ -271,7 +267,7 @@ class Objective(WeightedImageSums, LossSums, Descents):
         folds: ArrayLike | None = None,
         left_out: ArrayLike | None = None,
     ) -> Bounded:
-        """`clipped_gradient_sum` at K weight vectors, for a release of all sums together.
+        """`clipped_gradient_sum` at K weight vectors, for a joint release of all sums.
 
         Parameters
         ----------
@@ -306,10 +302,10 @@ class Objective(WeightedImageSums, LossSums, Descents):
         folds: ArrayLike | None = None,
         left_out: ArrayLike | None = None,
     ) -> list[Bounded]:
-        """`clipped_gradient_sum` at K weight vectors, for K independent fits that are charged one by one.
+        """`clipped_gradient_sum` at K weight vectors, for K fits that are charged separately.
 
         Dense rows and tables under a loss of one prediction are read once, files for any loss, and the
-        workers of a cluster are called once; other records are passed over K times.
+        workers of a cluster are called once; other representations are read K times.
 
         Parameters
         ----------
@@ -318,17 +314,17 @@ class Objective(WeightedImageSums, LossSums, Descents):
         clip, radius : float or (K,) array_like
             As for `clipped_gradient_sum`, for all sums or for each.
         folds : (n_samples,) array_like of int, optional
-            The fold of each record, as cross-validation wants them; -1 for none. Drawn independently of the
-            data, and public.
+            The cross-validation fold of each record; -1 for none. Drawn independently of the data, and
+            public.
         left_out : (K,) array_like of int, optional
-            Sum k leaves the records of fold ``left_out[k]`` out; -1 for a sum over all records. By default
-            sum k leaves out fold k.
+            Sum k leaves out the records of fold ``left_out[k]``; -1 for none. By default sum k leaves out
+            fold k.
 
         Returns
         -------
         list of Bounded
-            The k-th is ``clipped_gradient_sum(weights[k], clip_k)``, bit for bit, over the records that it
-            sees, and has its sensitivity. Whoever releases several of them pays for each.
+            The k-th is ``clipped_gradient_sum(weights[k], clip_k)`` over its records, bit for bit, with the
+            same sensitivity. Each release has to be charged.
 
         Examples
         --------
@@ -361,7 +357,7 @@ class Objective(WeightedImageSums, LossSums, Descents):
         return [own.of(each) for own, each in zip(bounds, integers, strict=True)]
 
     def _public_folds(self, folds: ArrayLike) -> NDArray[np.int32]:
-        """Folds as `separate_gradient_sums` takes them; ValueError unless each record has one, in memory."""
+        """Validated folds for `separate_gradient_sums`: an integer for each record, none in partitions."""
         numbers = np.asarray(folds)
         if numbers.dtype.kind not in "iu" or numbers.shape != (self._n_rows,):
             raise ValueError(
@@ -384,10 +380,10 @@ class Objective(WeightedImageSums, LossSums, Descents):
         rows: SecretRows | None = None,
         keep_predictions: bool = False,
     ) -> Bounded:
-        """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public ``A``: gradients clipped by their image.
+        """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public ``A``: gradients clipped by their images.
 
-        In the coordinates ``u`` of ``w = A^T u`` these are the gradients. Lengths of the rows' images are
-        computed at the first call for a matrix; every call then costs one pass.
+        These are the gradients in the coordinates ``u`` of ``w = A^T u``. Norms of the rows' images are
+        computed in the first call for a matrix; each further call costs one pass.
 
         Parameters
         ----------
@@ -398,7 +394,7 @@ class Objective(WeightedImageSums, LossSums, Descents):
         linear_map : LinearMap or DiagonalMap
             Public and invertible, of shape ``(dimension, dimension)``.
         rows, keep_predictions : optional
-            As for `clipped_gradient_sum`; rows under a diagonal matrix.
+            As for `clipped_gradient_sum`; rows for a diagonal matrix only.
 
         Returns
         -------
@@ -416,5 +412,5 @@ class Objective(WeightedImageSums, LossSums, Descents):
 
     @property
     def largest_condition(self) -> float:
-        """Ratio of singular values up to which `mapped_gradient_sum` loses little to rounding; public."""
+        """Public: condition number up to which `mapped_gradient_sum` loses little to rounding."""
         return self._exact.largest_condition

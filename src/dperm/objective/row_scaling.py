@@ -1,4 +1,4 @@
-"""Public coordinates in which rows are seen when second moments of them are formed."""
+"""Public coordinates of rows for second moments."""
 
 from __future__ import annotations
 
@@ -10,14 +10,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class RowScaling:
-    """Rows ``t = (s_j z_j)_j``, scaled onto `row_norm` where longer.
+    """Rows ``t = (s_j z_j)_j``, scaled down to `row_norm` if longer."""
 
-    Attributes
-    ----------
-    column_scales : ndarray
-        ``s``, of the weights' shape; from 2^-600 to 2^600, or 0.
-    row_norm : float
-    """
-
-    column_scales: NDArray[np.float64]
+    column_scales: NDArray[np.float64]  # ``s``, of the weights' shape; from 2^-600 to 2^600, or 0
     row_norm: float

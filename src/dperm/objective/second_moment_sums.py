@@ -1,4 +1,4 @@
-"""Private sums of outer products: second moments, Hessians, and what is computed from them."""
+"""Private sums of outer products: second moments, Hessians, and quantities computed from them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAGNITUDE_GRID = 2.0**-12
 
 
 class SecondMomentSums(EmpiricalRisk):
-    """The sums of an objective that matrices are made of."""
+    """Second moments, Hessians and Newton directions of an objective."""
 
     def gram_sum(self, *, target_factor: float = 0.0, scaling: RowScaling | None = None) -> Bounded:
         """``sum_i z_i z_i^T``, see :func:`dperm.objective.second_moments.symmetric_matrix`.
@@ -40,16 +40,16 @@ class SecondMomentSums(EmpiricalRisk):
         Parameters
         ----------
         target_factor : float
-            Above 0: a last column holds ``target_factor y_i``, for the products of rows and targets; its
-            square is left out. The loss must have a finite ``target_bound``, or be a classification.
+            If positive, a last column ``target_factor y_i`` is added for the products of rows and targets;
+            its square is left out. Needs a finite ``target_bound``, or a classification loss.
         scaling : RowScaling, optional
-            Public coordinates in which the rows are seen, in place of ``z_i`` and `row_norm`.
+            Public coordinates of the rows, instead of ``z_i`` and `row_norm`.
 
         Returns
         -------
         Bounded
-            Shape ``(d (d + 1) / 2,)`` for ``d = dimension``, or ``((d + 1)(d + 2) / 2 - 1,)``. Its norm
-            is that of the matrix: one record contributes ``29 row_norm^2`` in units of 29; exact integers.
+            Shape ``(d (d + 1) / 2,)`` for ``d = dimension``, or ``((d + 1)(d + 2) / 2 - 1,)``, with the norm
+            of the matrix in units of 29: one record contributes at most ``29 row_norm^2``.
 
         Examples
         --------
@@ -69,13 +69,13 @@ class SecondMomentSums(EmpiricalRisk):
     def regression_sums(self, target_factor: float) -> tuple[Bounded, Bounded, Bounded]:
         """The smallest eigenvalue of ``sum_i z_i z_i^T``, its plain triangle, and ``sum_i z_i f y_i``.
 
-        Three private values, each with its own sensitivity: about ``row_norm^2`` twice, and ``row_norm``
-        times the bound on ``f y_i``.
+        Three private values with separate sensitivities: about ``row_norm^2`` for the first two, and
+        ``row_norm`` times the bound on ``f y_i``.
 
         Parameters
         ----------
         target_factor : float
-            f, positive. The loss must be of real targets, with a finite ``target_bound``.
+            f, positive. Needs a loss of real targets with a finite ``target_bound``.
 
         Returns
         -------
@@ -106,8 +106,8 @@ class SecondMomentSums(EmpiricalRisk):
     def moment_sums(self, clip: float, *, scaling: RowScaling | None = None) -> Bounded:
         """First and second moments of the columns: ``(K sum_i z_ij, sum_i f_i z_ij^2)``.
 
-        ``f_i = min(1, clip / ||(z_ij^2)_j||)``; ``K`` is :func:`dperm.objective.second_moments.mean_weight`,
-        about ``clip / row_norm``: both halves have about the same bound.
+        ``f_i = min(1, clip / ||(z_ij^2)_j||)``. ``K`` is :func:`dperm.objective.second_moments.mean_weight`,
+        about ``clip / row_norm``, which gives both halves about the same bound.
 
         Parameters
         ----------
@@ -133,16 +133,16 @@ class SecondMomentSums(EmpiricalRisk):
         clip, grid, inner, inner_clip = self._moment_bounds(clip, row_norm)
         self._check_room(row_norm / grid)
         integers = self._run(MomentSums(inner, grid, inner_clip, scales))
-        # K row_norm <= clip, so that a record's first half is no longer than its second may be.
+        # K row_norm <= clip, so the norm of a record's first half is bounded like that of the second.
         integers[0] *= round(mean_weight(clip, row_norm, grid) / grid)
         sensitivity = math.sqrt(2.0) * clip * (1.0 + 2.0**-50)
         return Bounded(integers.ravel(), grid=grid**2, add_or_remove=sensitivity)
 
     def magnitude_counts(self, n_bins: int) -> Bounded:
-        """For every column how many records have an entry in each of `n_bins` pairs of octaves.
+        """For each column, the number of records with an entry in each of `n_bins` factors of 4.
 
         Bin k of column j counts ``row_norm 4^-(k + 1) < |z_ij| <= row_norm 4^-k``; smaller entries are not
-        counted. A record that counts in m columns counts ``1/sqrt(m)`` in each, rounded down.
+        counted. A record with entries in m columns counts ``1/sqrt(m)`` in each, rounded down.
 
         Returns
         -------
@@ -162,23 +162,22 @@ class SecondMomentSums(EmpiricalRisk):
         return _counts(integers, _MAGNITUDE_GRID)
 
     def norm_counts(self, n_bins: int, scaling: RowScaling) -> Bounded:
-        """The number of records by the norm of ``t = (s_j z_j)_j``, in half octaves below `row_norm`.
+        """Histogram of the norms of ``t = (s_j z_j)_j``, in factors of ``sqrt(2)`` below `row_norm`.
 
-        Bin k counts ``row_norm 2^(-(k + 1)/2) < ||t_i|| <= row_norm 2^(-k/2)``, the first one longer rows,
-        too, and the last one shorter rows, `row_norm` being that of the scaling.
+        Bin k counts ``row_norm 2^(-(k + 1)/2) < ||t_i|| <= row_norm 2^(-k/2)``, with the `row_norm` of the
+        scaling. The first bin includes longer rows, the last one shorter rows.
 
         Returns
         -------
         Bounded
-            Shape ``(n_bins,)``; one record counts 1 in one place.
+            Shape ``(n_bins,)``; one record counts 1 in one bin.
         """
         row_norm, scales = self._seen(scaling)
         assert scales is not None
         return _counts(self._run(NormCounts(row_norm, n_bins, scales)))
 
     def hessian_sum(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
-        """``sum_i min(loss''(p_i), clip / ||z_i||^2) z_i z_i^T``: the Hessians, each of norm at most
-        ``clip``.
+        """``sum_i min(loss''(p_i), clip / ||z_i||^2) z_i z_i^T``: Hessians clipped to norm ``clip``.
 
         Parameters
         ----------
@@ -187,9 +186,9 @@ class SecondMomentSums(EmpiricalRisk):
         clip : float
             Bound on the norm of one record's Hessian; at most the smoothness of the loss is used.
         upper : bool
-            In place of ``loss''`` the curvature of the parabola that touches the loss at ``p_i`` and lies
-            above it everywhere: Newton steps with it never raise the risk (Jaakkola and Jordan 2000 for the
-            logistic loss, ``tanh(p/2) / (2p)``).
+            Replace ``loss''`` by the curvature of the quadratic upper bound that touches the loss at ``p_i``:
+            Newton steps with it never increase the risk (Jaakkola and Jordan 2000 for the logistic loss,
+            ``tanh(p/2) / (2p)``).
 
         Returns
         -------
@@ -216,8 +215,7 @@ class SecondMomentSums(EmpiricalRisk):
         return bounded_triangle(integers, grid, bound)
 
     def hessian_trace(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
-        """Trace of the matrix whose triangle `hessian_sum` is, shape ``(1,)``; one record adds up to
-        ``clip``.
+        """Trace of the matrix of `hessian_sum`, shape ``(1,)``; one record adds up to ``clip``.
 
         Examples
         --------
@@ -235,7 +233,7 @@ class SecondMomentSums(EmpiricalRisk):
     def newton_direction(
         self, w: ArrayLike, gradient: ArrayLike, shift: float, *, upper: bool = False
     ) -> Bounded:
-        """``(Hessian of F at w + shift I)^-1 gradient``, rounded, with one record's effect on it.
+        """``(Hessian of F at w + shift I)^-1 gradient``, rounded.
 
         Parameters
         ----------
@@ -246,7 +244,7 @@ class SecondMomentSums(EmpiricalRisk):
         shift : float
             Positive; the sensitivity is about ``smoothness ||gradient|| / (n_public shift^2)``.
         upper : bool
-            With the upper bound of the Hessian, see `hessian_sum`.
+            Use the upper bound of the Hessian, see `hessian_sum`.
 
         Returns
         -------
@@ -263,7 +261,7 @@ class SecondMomentSums(EmpiricalRisk):
         >>> import dperm
         >>> from dperm.mechanisms import release_without_privacy
         >>> objective = dperm.Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
-        >>> gradient = objective.gradient([0.0, 0.0])  # a released one, where it counts
+        >>> gradient = objective.gradient([0.0, 0.0])  # in practice a released one
         >>> release_without_privacy(objective.newton_direction([0.0, 0.0], gradient, shift=0.1)).round(3)
         array([-0.952, -1.111])
         """
@@ -281,7 +279,7 @@ class SecondMomentSums(EmpiricalRisk):
     def _check_second_moments(
         self, gram: bool, target_factor: float, hessian_clip: float | None, moment_clip: float | None
     ) -> None:
-        """ValueError unless these sums can be formed; from public numbers."""
+        """Raise ValueError unless these sums can be formed, from public numbers."""
         if gram:
             self._triangle_bounds(self.row_norm, self._target_column(target_factor))
         if hessian_clip is not None:
@@ -305,12 +303,12 @@ class SecondMomentSums(EmpiricalRisk):
 
     def _hessian_bound(self, clip: float) -> float:
         """Bound on the row whose outer product is a record's Hessian."""
-        self.loss.second_derivative(0.0, 1.0)  # refuses where there is none
+        self.loss.second_derivative(0.0, 1.0)  # raises if there is none
         smoothness = self.loss.smoothness(self.row_norm) * (1.0 + 2.0**-40)
         return math.sqrt(clip_bound(min(number("clip", clip), smoothness)))
 
     def _seen(self, scaling: RowScaling | None) -> tuple[float, Array | None]:
-        """Bound on a row, and factors of its entries."""
+        """Bound on the norm of a row, and factors of its entries."""
         if scaling is None:
             return self.row_norm, None
         scales = real_array("column_scales", scaling.column_scales)
@@ -323,7 +321,7 @@ class SecondMomentSums(EmpiricalRisk):
         return number_from("row_norm", scaling.row_norm, 2.0**-256, _MAX_ROW_NORM, expected), scales
 
     def _moment_bounds(self, clip: float, row_norm: float) -> tuple[float, float, float, float]:
-        """Clip, grid of the rows, and bounds before rounding of a row and of its squares."""
+        """Clip, grid of the rows, and bounds on a row and on its squares before rounding."""
         clip = clip_bound(min(number("clip", clip), row_norm**2))
         grid = row_grid(row_norm, self.n_public)
         inner = bound_before_rounding(row_norm, grid, self.dimension)
@@ -336,7 +334,7 @@ class SecondMomentSums(EmpiricalRisk):
                 f"second moments need rows of norm at most 2^500, got {bound!r}: scale columns and row_norm"
             )
         width = self.shape[0] + (target > 0.0)
-        # The triangle, its noise and the parts of threads; the matrix, and a factor of it.
+        # The triangle, its noise and one triangle per thread; the matrix and its factorisation.
         n_bytes = 4.0 * width * (width + 1) * (2 + self._threads()) + 16.0 * width**2
         check_memory(n_bytes, f"the matrix of second moments of {width} columns")
         grid = row_grid(max(bound, target), self.n_public)
@@ -351,7 +349,7 @@ class SecondMomentSums(EmpiricalRisk):
         upper: bool = False,
         scales: Array | None = None,
     ) -> tuple[NDArray[np.int64], float]:
-        """The kernel's triangle, and the grid of its rows."""
+        """The triangle from the kernel, and the grid of its rows."""
         grid, inner = self._triangle_bounds(bound, target)
         self._check_room(max(bound, target) / grid)
         gram = GramSum(self.loss.kernel, w, inner, grid, float(target_factor), upper, scales)
@@ -364,11 +362,11 @@ class SecondMomentSums(EmpiricalRisk):
             )
 
     def _check_room(self, steps: float) -> None:
-        """Sums of products of integers up to ``steps`` must fit, 64 times over."""
+        """Raise DataError unless sums of products of integers up to ``steps`` fit 64 times."""
         if self._n_rows * (steps + 1.0) ** 2 * 64.0 > 2.0**62:
             raise self._far_more_records()
 
 
 def _counts(integers: NDArray[np.int64], grid: float = 1.0) -> Bounded:
-    """Sums of vectors without negative entries, of norm at most 1: no two are further apart than sqrt(2)."""
+    """Sums of non-negative vectors of norm at most 1, any two of which are at most sqrt(2) apart."""
     return Bounded(integers, grid=grid, add_or_remove=1.0, replace_one=math.sqrt(2.0) * (1.0 + 2.0**-50))

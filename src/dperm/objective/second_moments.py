@@ -1,8 +1,8 @@
 """Exact sums of outer products, as vectors whose norm is the matrix's Frobenius norm.
 
-A symmetric matrix has the norm of its upper triangle in which off-diagonal entries count sqrt(2). That
-factor is no whole number, so the triangle is held as ``29 G_jj`` and ``41 G_jk``:
-``41^2 = 1681 < 1682 = 2 * 29^2``, hence its norm is at most ``29 ||G||_F``, and at least 0.9997 of that.
+The Frobenius norm of a symmetric matrix is that of its upper triangle with off-diagonal entries times
+sqrt(2). As that factor is irrational, the triangle is stored as ``29 G_jj`` and ``41 G_jk``: ``41^2 = 1681 <
+1682 = 2 * 29^2``, hence its norm is at most ``29 ||G||_F``, and at least 0.9997 of that.
 
 **Sensitivity.** A record adds ``V V^T`` of an integer row ``V`` with ``||V|| <= B / grid`` (below). Its
 vector therefore has norm at most ``29 ||V||^2 <= 29 (B / grid)^2``; equality needs one non-zero entry.
@@ -10,9 +10,9 @@ For two records the inner product of the vectors is
 ``841 sum_j V_j^2 U_j^2 + 1681 sum_{j<k} V_j V_k U_j U_k = 840.5 <V, U>^2 + 0.5 sum_j V_j^2 U_j^2 >= 0``,
 so replacing one by the other moves the sum by at most sqrt(2) times as much as adding it. A target
 column ``t`` with ``|t| <= T / grid``, whose square is left out, adds ``2 (B T)^2`` to the square of the norm
-and ``1681 <V, U> t u`` to the inner product, which is then at least ``-840.5 m``, m the largest of ``a (2 T^2
-- a)`` for a in [0, B^2] (in units of the grid): ``T^4`` if T is at most B. Rows as long as each other with
-opposite targets come near it.
+and ``1681 <V, U> t u`` to the inner product, which is then at least ``-840.5 m``, with the largest value m of
+``a (2 T^2 - a)`` for a in [0, B^2] (in units of the grid): ``T^4`` if T is at most B. Rows of equal norm with
+opposite targets come close to it.
 
 **Rounding.** ``V`` is ``a (x, 1) / grid`` rounded to nearest, which moves it by at most ``sqrt(d)/2``. The
 kernels bound its norm before that by ``bound_in / grid (1 + slack)``; ``bound_in`` is chosen so
@@ -30,11 +30,11 @@ Array = NDArray[np.float64]
 
 DIAGONAL, OFF_DIAGONAL = 29, 41
 _SUM_BITS = 50  # n (B / grid)^2 <= 2^50, times 41 below 2^56
-_MAX_BITS = 20  # panels of 64 rows stay exact
+_MAX_BITS = 20  # keeps panels of 64 rows exact
 
 
 def row_grid(bound: float, n_public: int) -> float:
-    """Grid of rows no longer than ``bound``: a power of two, from public numbers alone."""
+    """Grid of rows of norm at most ``bound``: a power of two, from public numbers alone."""
     bits = min(_MAX_BITS, (_SUM_BITS - (n_public - 1).bit_length()) // 2)
     if bits < 4:
         raise ValueError(f"n_public = {n_public} is too large for exact second moments")
@@ -42,7 +42,7 @@ def row_grid(bound: float, n_public: int) -> float:
 
 
 def bound_before_rounding(bound: float, grid: float, dimension: int) -> float:
-    """Bound on a row, so that rounding its entries to the grid cannot carry it past ``bound``."""
+    """Bound on a row such that rounding its entries to the grid keeps it within ``bound``."""
     inner = (bound - 0.5 * grid * math.sqrt(dimension)) / (1.0 + 2.0**-49 + (dimension + 16) * 2.0**-52)
     if not inner > 0.0:
         raise ValueError(f"rows of {dimension} dimensions are too wide for exact second moments")
@@ -50,7 +50,7 @@ def bound_before_rounding(bound: float, grid: float, dimension: int) -> float:
 
 
 def mean_weight(clip: float, row_norm: float, grid: float) -> float:
-    """Factor of the columns' sums beside the sums of squares: ``clip / row_norm``, down to the grid."""
+    """Factor of the columns' sums relative to those of squares: ``clip / row_norm``, down to the grid."""
     steps = math.floor(clip / row_norm / grid * (1.0 - 2.0**-50))
     if steps < 1:
         raise ValueError(
@@ -60,16 +60,10 @@ def mean_weight(clip: float, row_norm: float, grid: float) -> float:
 
 
 def bounded_triangle(integers: NDArray[np.int64], grid: float, bound: float, target: float = 0.0) -> Bounded:
-    """The kernel's triangle as a private sum; the square of a target column is dropped.
+    """The kernel's triangle as a private sum, without the square of a target column.
 
-    Parameters
-    ----------
-    integers : ndarray of int64
-        Upper triangle, row by row, overwritten.
-    grid : float
-        Of the rows.
-    bound, target : float
-        Bounds ``B`` on the row and ``T`` on the target column, rounding included; ``T = 0``: none.
+    `integers` is the upper triangle, row by row, and is overwritten. `grid` is that of the rows. `bound` and
+    `target` are the bounds ``B`` and ``T``, rounding included; ``T = 0`` for no target.
     """
     width = _width(integers.size)
     integers *= np.where(_on_diagonal(width), DIAGONAL, OFF_DIAGONAL)
@@ -81,7 +75,7 @@ def bounded_triangle(integers: NDArray[np.int64], grid: float, bound: float, tar
 
 
 def target_sensitivities(bound: float, target: float) -> tuple[float, float]:
-    """How far a record that is added, or replaced, moves a triangle with a target column."""
+    """Add-or-remove and replace-one sensitivity of a triangle with a target column."""
     length = bound * math.sqrt(bound**2 + 2.0 * target**2)
     opposed = min(bound, target) * math.sqrt(2.0 * target**2 - min(bound, target) ** 2)
     scale = DIAGONAL * (1.0 + 2.0**-50)
@@ -89,7 +83,7 @@ def target_sensitivities(bound: float, target: float) -> tuple[float, float]:
 
 
 def symmetric_matrix(triangle: Array, target: bool = False) -> Array:
-    """The symmetric matrix that a released triangle stands for; a missing last entry is 0."""
+    """The symmetric matrix of a released triangle; the entry missing with a target column is 0."""
     values = np.append(triangle, 0.0) if target else np.asarray(triangle)
     width = _width(values.size)
     return unweighted_symmetric_matrix(values / np.where(_on_diagonal(width), DIAGONAL, OFF_DIAGONAL))
@@ -106,22 +100,14 @@ def unweighted_symmetric_matrix(triangle: Array) -> Array:
 def regression_sums(
     integers: NDArray[np.int64], grid: float, bound: float, target: float, most_records: float
 ) -> tuple[Bounded, Bounded, Bounded]:
-    """Smallest eigenvalue of ``sum z z^T``, its triangle as it is, and ``sum z t``, each on its own.
+    """Smallest eigenvalue of ``sum z z^T``, its plain triangle, and ``sum z t``, as separate private values.
 
-    Parameters
-    ----------
-    integers : ndarray of int64
-        The kernel's triangle with a target column ``t``.
-    grid, bound, target : float
-        As for `bounded_triangle`.
-    most_records : float
-        Public bound on the number of records.
+    Takes the kernel's triangle with a target column ``t``, arguments as for `bounded_triangle`, and a public
+    bound on the number of records.
 
-    Notes
-    -----
     A record adds ``V V^T``: its triangle has a norm of at most ``||V||^2``, and by Weyl's inequality no
-    eigenvalue moves further. LAPACK's eigenvalues of a symmetric matrix are off by a modest multiple of the
-    unit roundoff times its norm (Anderson et al., LAPACK Users' Guide, section 4.7); 512 times the width is
+    eigenvalue moves further. The errors of LAPACK's symmetric eigenvalues are a modest multiple of the unit
+    roundoff times the norm (Anderson et al., LAPACK Users' Guide, section 4.7); 512 times the width is
     allowed for here.
     """
     rows, columns = np.triu_indices(_width(integers.size))
@@ -140,7 +126,7 @@ def regression_sums(
 
 
 def diagonal(triangle: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The diagonal's entries of a triangle."""
+    """The diagonal entries of a triangle."""
     return np.asarray(triangle[_on_diagonal(_width(triangle.size))])
 
 
@@ -155,12 +141,12 @@ def _on_diagonal(width: int) -> NDArray[np.bool_]:
 
 
 def denoised(matrix: Array, noise: float) -> Array:
-    """An estimate of second moments from a noisy release of them: eigenvalues and a diagonal.
+    """An estimate of second moments from a noisy release: low rank plus diagonal.
 
-    The noise, of standard deviation ``noise`` on the diagonal and ``noise / sqrt(2)`` beside it, has
-    eigenvalues up to ``edge = noise sqrt(2 d)``. What lies above is kept, as an eigenvalue ``l`` of the
-    matrix shows up at ``l + edge^2 / (4 l)`` (Capitaine, Donati-Martin and Feral 2009); of the rest only
-    the diagonal is believed.
+    Noise of standard deviation ``noise`` on the diagonal and ``noise / sqrt(2)`` off it has eigenvalues up to
+    ``edge = noise sqrt(2 d)``. Larger eigenvalues are kept and debiased, as an eigenvalue ``l`` of the matrix
+    appears at ``l + edge^2 / (4 l)`` (Capitaine, Donati-Martin and Feral 2009); of the rest only the diagonal
+    is used.
     """
     edge = noise * math.sqrt(2.0 * len(matrix))
     values, vectors = np.linalg.eigh(matrix)

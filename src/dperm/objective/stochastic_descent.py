@@ -23,84 +23,56 @@ from dperm.private_values.opaque import Unchangeable
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-#: Step sizes of steps ``first + 1 .. first + count``, counted from 1: ``rule(first, count)``.
+#: ``rule(first, count)`` gives the sizes of steps ``first + 1 .. first + count``, counted from 1.
 StepRule = Callable[[int, int], Array]
 
-#: Noise of ``count`` steps: integers in units of the grid or doubles, shape (count, dimension).
+#: Noise for ``count`` steps: integers in units of the grid or doubles, shape (count, dimension).
 NoiseSource = Callable[[int], NDArray[np.int64] | Array | None]
 
-# Work between two looks at signals: entries of the matrix, and noise that is made ahead. Milliseconds each.
+# Work between two checks for signals: matrix entries read, and noise drawn ahead; milliseconds each.
 _ENTRIES_PER_BLOCK = 1 << 22
 _DRAWS_PER_BLOCK = {"exact": 1 << 17, "float": 1 << 19, "none": 1 << 62}
 
 
 class Batches(Protocol):
-    """Which records the steps use, in the order of the steps."""
+    """The batches of records of successive steps."""
 
-    #: Time that drawing a step's batch takes, in about the time of reading one entry of the matrix.
+    #: Time for drawing a batch, in units of the time for reading one matrix entry.
     work_per_step: int
 
     def take(self, steps: int) -> tuple[Indices, Indices]:
-        """Indices of the records of the next `steps` batches one after the other, and where each ends."""
+        """Concatenated record indices of the next `steps` batches, and the end of each batch."""
 
 
 @dataclass(frozen=True)
 class DescentPlan:
-    """Public settings of a run: ``w <- Proj(w - eta_t (sum_{i in B_t} clip(g_i(w)) / b + l2 w))``.
+    """Public settings of a run: ``w <- Proj(w - eta_t (sum_{i in B_t} clip(g_i(w)) / b + l2 w))``."""
 
-    Attributes
-    ----------
-    loss : Loss
-        Whose gradients are followed: the objective's, or that loss with its kinks smoothed.
-    steps : int
-        T.
-    batch_size : int
-        b: what the sum over a batch is divided by, whatever its real size.
-    step_size : float or StepRule
-        eta_t.
-    clip : float
-        Bound on the norm of one record's gradient; infinite for none.
-    radius : float
-        Of the ball that iterates are projected on; infinite for none.
-    average : bool
-        Whether ``(w_1 + .. + w_T) / T`` is kept, too.
-    start : ndarray, optional
-        ``w_1``; 0 by default.
-    """
-
-    loss: Loss
-    steps: int
-    batch_size: int
-    step_size: float | StepRule
-    clip: float
-    radius: float = math.inf
-    average: bool = True
-    start: Array | None = None
+    loss: Loss  # the objective's loss, possibly with smoothed kinks
+    steps: int  # T
+    batch_size: int  # b, the divisor of the sum over a batch, whatever its actual size
+    step_size: float | StepRule  # eta_t
+    clip: float  # bound on the norm of one record's gradient; infinite for none
+    radius: float = math.inf  # of the ball that iterates are projected onto
+    average: bool = True  # whether to compute ``(w_1 + .. + w_T) / T`` as well
+    start: Array | None = None  # ``w_1``; 0 by default
 
     def step_sizes(self, first: int, count: int) -> Array:
-        """Step sizes of `count` steps after the first `first` ones."""
+        """Sizes of `count` steps after the first `first` steps."""
         if callable(self.step_size):
             return self.step_size(first, count)
         return np.full(count, float(self.step_size))
 
 
 class Descended(NamedTuple):
-    """Where a run ended.
+    """Result of a run."""
 
-    Attributes
-    ----------
-    last : ndarray
-        ``w_(T+1)``.
-    average : ndarray or None
-        ``(w_1 + .. + w_T) / T``, if the plan asks for it.
-    """
-
-    last: Array
-    average: Array | None
+    last: Array  # ``w_(T+1)``
+    average: Array | None  # ``(w_1 + .. + w_T) / T``, if the plan includes it
 
 
 class CyclicBatches:
-    """Batches of `batch_size` from an order of the records that is repeated; a last part is left out."""
+    """Batches of `batch_size` records in a repeated order, without an incomplete last batch."""
 
     def __init__(self, order: Indices, batch_size: int) -> None:
         self._order = order[: order.size // batch_size * batch_size]
@@ -116,10 +88,10 @@ class CyclicBatches:
 
 
 class StochasticDescent(Unchangeable):
-    """A run of stochastic gradient descent on private records that has not been made.
+    """A run of stochastic gradient descent on private records that has not started.
 
-    Like :class:`dperm.Bounded` it shows nothing of the records. Only
-    :meth:`dperm.mechanisms.release.Releaser.noisy_descent` makes the run: it charges all steps, and adds
+    Like :class:`dperm.Bounded` it reveals nothing about the records. Only
+    :meth:`dperm.mechanisms.release.Releaser.noisy_descent` starts the run: it charges all steps, and adds
     noise to the sum of every batch.
 
     Attributes
@@ -127,10 +99,10 @@ class StochasticDescent(Unchangeable):
     plan : DescentPlan
         Public.
     grid : float
-        The clipped gradients are rounded to multiples of it, a power of two. Public.
+        A power of two; clipped gradients are rounded to multiples of it. Public.
     add_or_remove, replace_one : float
-        Largest norm of what one record adds to a batch's sum, rounding included, and largest distance
-        between what two records add. Public.
+        Largest norm of one record's contribution to a batch's sum, rounding included, and largest distance
+        between two records' contributions. Public.
     shape : tuple of int
         Shape of the weights. Public.
     """
@@ -172,13 +144,13 @@ class StochasticDescent(Unchangeable):
             object.__setattr__(self, name, value)
 
     def sensitivity(self, neighbors: Neighbours | str) -> float:
-        """Largest change of the sum over a batch that contains the record."""
+        """Sensitivity of the sum over a batch that contains the record."""
         replaced = Neighbours.parse(neighbors) is Neighbours.REPLACE_ONE
         return self.replace_one if replaced else self.add_or_remove
 
     @property
     def _integers(self) -> NDArray[np.int64]:
-        """Sum over all records at the start, in units of the grid: for checks of the sensitivity."""
+        """Sum over all records at 0, in units of the grid: for tests of the sensitivity."""
         return self._whole_sum()
 
     def _run(
@@ -188,7 +160,7 @@ class StochasticDescent(Unchangeable):
         observe: Callable[[int, Array], None] | None = None,
         every: int = 1,
     ) -> Descended:
-        """Make the run, once."""
+        """Run, once."""
         return self._run_of.make(self._batches, draw_noise, noise, observe, every)
 
     def __repr__(self) -> str:
@@ -196,18 +168,10 @@ class StochasticDescent(Unchangeable):
 
 
 class DescentRun:
-    """The loop itself: blocks of steps in C. NOT private: it belongs to whoever protects the result.
+    """The loop itself, as blocks of steps in C. NOT private: the caller protects the result.
 
-    Parameters
-    ----------
-    rows : Rows
-    plan : DescentPlan
-    settings : DescentSettings
-    dimension : int
-        Number of weights.
-    n_threads : int or None
-        With more than one, noise and batches are drawn while the block before runs. The result does
-        not depend on it.
+    With several threads, noise and batches are drawn while the previous block runs. The result does not
+    depend on it.
     """
 
     def __init__(
@@ -233,7 +197,7 @@ class DescentRun:
         observe: Callable[[int, Array], None] | None = None,
         every: int = 1,
     ) -> Descended:
-        """All steps. ``observe(t, w)`` is called after steps ``every, 2 every, ..`` and the last one."""
+        """Run all steps. ``observe(t, w)`` is called after steps ``every, 2 every, ..`` and the last one."""
         inputs = self._inputs(batches, draw_noise, noise)
         for first, order, ends, drawn in one_ahead(inputs, threaded=self.threads > 1):
             cuts = [ends.size]
@@ -251,7 +215,7 @@ class DescentRun:
     def _inputs(
         self, batches: Batches, draw_noise: NoiseSource | None, noise: str
     ) -> Iterator[tuple[int, Indices, Indices, Any]]:
-        """First step, batches and noise of one block after the other."""
+        """First step, batches and noise of successive blocks."""
         entries = self.plan.batch_size * self.dimension + batches.work_per_step
         most = min(_ENTRIES_PER_BLOCK // entries, _DRAWS_PER_BLOCK[noise] // self.dimension)
         for first in range(0, self.plan.steps, max(1, most)):
@@ -260,7 +224,7 @@ class DescentRun:
             yield first, order, ends, draw_noise(count) if draw_noise is not None else None
 
     def _steps(self, first: int, order: Indices, ends: Indices, noise: Any, begin: int, end: int) -> None:
-        """Steps `begin` to `end` of a block."""
+        """Run steps `begin` to `end` of a block."""
         start = ends[begin - 1] if begin else 0
         self.rows.descend(
             DescentSteps(

@@ -1,11 +1,11 @@
-"""Private sums over rows seen through a public matrix, each row with a weight of its own.
+"""Private sums over weighted images of the rows under a public matrix.
 
-A row ``z`` is seen as ``u = A z``, and counts with the weight ``min(1, c^2 / ||u||^2)`` of Mallows: gradients
-of bounded slope are bounded then, and an estimating equation stays unbiased, as it does not under clipping.
+A row ``z`` has the image ``u = A z`` and Mallows' weight ``min(1, c^2 / ||u||^2)``: gradients of a loss of
+bounded slope are then bounded, and an estimating equation stays unbiased, unlike under clipping.
 
 **Sensitivity.** ``weight ||u|| = min(||u||, c^2 / ||u||) <= c`` and ``sqrt(weight) ||u|| <= c``. Rows are
-rounded to integers and multiplied by the integer matrix without error; a record's vector is computed from its
-image, bounded and rounded there. No property of the matrix matters.
+rounded to integers and multiplied exactly by the integer matrix; a record's vector is computed from its
+image, bounded and rounded. The bounds hold for any matrix.
 """
 
 from __future__ import annotations
@@ -41,18 +41,10 @@ _ROW_BITS = 20  # of rows before they are multiplied by the matrix
 
 @dataclass(frozen=True)
 class WeightedImages:
-    """Public coordinates ``u = A z`` in which rows weigh ``min(1, length^2 / ||u||^2)``.
+    """Public coordinates ``u = A z`` in which rows have the weight ``min(1, length^2 / ||u||^2)``."""
 
-    Attributes
-    ----------
-    linear_map : LinearMap
-        ``A``: weights in the coordinates of the data are ``w = A^T theta``.
-    length : float
-        c, positive.
-    """
-
-    linear_map: LinearMap
-    length: float
+    linear_map: LinearMap  # ``A``: weights in the coordinates of the data are ``w = A^T theta``
+    length: float  # c, positive
 
     @property
     def dimension(self) -> int:
@@ -69,7 +61,7 @@ class WeightedImageSums(SecondMomentSums):
     """The sums of an objective over weighted images, for losses of bounded slope with a second derivative."""
 
     def image_gradient_sum(self, w: ArrayLike, images: WeightedImages) -> Bounded:
-        """``sum_i weight_i loss'(p_i) u_i``: a record adds a vector of norm `slope length` at most."""
+        """``sum_i weight_i loss'(p_i) u_i``: a record adds a vector of norm at most ``slope length``."""
         return self._image_vectors(w, images, SLOPE, self._slope * images.length)
 
     def image_third_sum(self, w: ArrayLike, images: WeightedImages) -> Bounded:
@@ -77,15 +69,15 @@ class WeightedImageSums(SecondMomentSums):
         return self._image_vectors(w, images, THIRD, _LARGEST_THIRD * images.length)
 
     def image_gram_sum(self, images: WeightedImages) -> Bounded:
-        """``sum_i weight_i u_i u_i^T``, as those that follow a triangle: of norm ``29 length^2`` at most."""
+        """``sum_i weight_i u_i u_i^T`` as a triangle, like those below: of norm at most ``29 length^2``."""
         return self._image_products(None, images, PLAIN, images.length)
 
     def image_hessian_sum(self, w: ArrayLike, images: WeightedImages) -> Bounded:
-        """``sum_i weight_i loss''(p_i) u_i u_i^T``, of norm ``29 smoothness length^2`` at most."""
+        """``sum_i weight_i loss''(p_i) u_i u_i^T``, of norm at most ``29 smoothness length^2``."""
         return self._image_products(w, images, CURVATURE, math.sqrt(self._curvature) * images.length)
 
     def image_squares_sum(self, w: ArrayLike, images: WeightedImages) -> Bounded:
-        """``sum_i (weight_i loss'(p_i))^2 u_i u_i^T``, of norm ``29 (slope length)^2`` at most."""
+        """``sum_i (weight_i loss'(p_i))^2 u_i u_i^T``, of norm at most ``29 (slope length)^2``."""
         return self._image_products(w, images, SLOPE, self._slope * images.length)
 
     def leverage_counts(self, images: WeightedImages, n_bins: int) -> Bounded:
@@ -94,8 +86,8 @@ class WeightedImageSums(SecondMomentSums):
         Returns
         -------
         Bounded
-            Shape ``(n_bins, dimension)`` of the images; the first octave begins at ``sqrt(2) length``. A
-            record adds numbers that sum to at most 1, in one row.
+            Shape ``(n_bins, dimension)`` of the images; the first octave starts at ``sqrt(2) length``. A
+            record adds to one row, by numbers that sum to at most 1.
         """
         integers = self._run(ImageTable(*self._seen_through(images, 1.0), n_bins))
         return _shares(integers, 1.0, math.sqrt(2.0))
@@ -103,7 +95,7 @@ class WeightedImageSums(SecondMomentSums):
     def residual_sums(self, w: ArrayLike, images: WeightedImages, which: tuple[int, ...]) -> Bounded:
         """Sums of 0: whether the weight is below 1; 1: ``(loss'(p) / L)^2``; 2: ``loss''(p) / B``.
 
-        L and B are slope and smoothness for rows of length 1: each of those that are asked for is in [0, 1].
+        L and B are slope and smoothness for rows of norm 1, so each requested term is in [0, 1].
         """
         bounds = np.array([self._slope**2, self._curvature])
         weights = self._weights(w, "w")
@@ -112,12 +104,12 @@ class WeightedImageSums(SecondMomentSums):
         return _shares(self._run(sums)[list(which)], furthest, furthest)
 
     def image_gradient_bounds(self, images: WeightedImages) -> tuple[float, float]:
-        """Largest norm of a record's part in `image_gradient_sum`, and its grid: public numbers."""
+        """Public: largest norm of a record's contribution to `image_gradient_sum`, and its grid."""
         bound = self._slope * images.length
         return bound, self._vector_grid(bound, images)[0]
 
     def check_images(self, images: WeightedImages) -> None:
-        """Raise ValueError unless these sums can be formed; from public numbers."""
+        """Raise ValueError unless these sums can be formed, from public numbers."""
         slope = self._slope * images.length
         for bound in (images.length, slope, math.sqrt(self._curvature) * images.length):
             self._triangle_bounds(bound, 0.0)
@@ -139,7 +131,7 @@ class WeightedImageSums(SecondMomentSums):
         return Bounded(self._run(sums), grid=grid, add_or_remove=bound)
 
     def _vector_grid(self, bound: float, images: WeightedImages) -> tuple[float, float]:
-        """Grid of a sum of images, and their bound before rounding."""
+        """Grid of a sum of images, and the bound on an image before rounding."""
         grid = sum_grid(bound, self.n_public, DOUBLE_BITS)
         return grid, bound_before_rounding(bound, grid, images.dimension)
 
@@ -155,7 +147,7 @@ class WeightedImageSums(SecondMomentSums):
     def _seen_through(
         self, images: WeightedImages, grid: float
     ) -> tuple[float, float, Array, int, float, float]:
-        """What passes have in common, for sums on that grid."""
+        """Arguments common to all passes, for sums on that grid."""
         integers = images.linear_map.integers
         if integers.shape[1] != self.dimension:
             raise ValueError(f"the map of images must have {self.dimension} columns, got {integers.shape[1]}")
@@ -167,7 +159,7 @@ class WeightedImageSums(SecondMomentSums):
 
 
 def _shares(integers: NDArray[np.int64], longest: float, furthest: float) -> Bounded:
-    """Sums of non-negative numbers: a record's are no longer, two records' no further apart."""
+    """Sums of non-negative vectors of norm at most `longest`, at most `furthest` apart."""
     slack = 1.0 + 2.0**-50
     grid = 1.0 / float(COUNT_UNITS)
     return Bounded(integers, grid=grid, add_or_remove=longest * slack, replace_one=furthest * slack)

@@ -1,1 +1,1 @@
-"""Values that only the door opens: bounded sums, secret samples."""
+"""Private values that only a mechanism can open: bounded sums, secret samples."""

@@ -1,4 +1,4 @@
-"""Private sums: exact integers with their sensitivity, which only a mechanism may open."""
+"""Private sums: exact integers with their sensitivity, which only a mechanism can open."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -11,26 +11,26 @@ from dperm.accounting.neighbours import Neighbours
 from dperm.private_values.linear_map import DiagonalMap, LinearMap
 from dperm.private_values.opaque import Unchangeable
 
-_MAX_GRID_RATIO = 512  # sums are at most 2^51 steps of their own grid: room for noise is left
+_MAX_GRID_RATIO = 512  # sums are at most 2^51 steps of their own grid: leaves room for noise
 
 
 class Bounded(Unchangeable):
     """A sum over records on a public grid, with a bound on what one record changes in it.
 
-    It does not print, convert, iterate, compare, copy or pickle: the only ways to a number are the
+    It does not print, convert, iterate, compare, copy or pickle. Numbers come out of it only through the
     mechanisms of :mod:`dperm.mechanisms`, which charge a budget and add noise, and
-    :func:`dperm.mechanisms.release_without_privacy`, which says that nothing is protected.
+    :func:`dperm.mechanisms.release_without_privacy`, whose result says that nothing is protected.
 
     Attributes
     ----------
     grid : float
         A power of two; the sum is an integer multiple of it. Public.
     add_or_remove : float
-        Add-or-remove sensitivity: the largest Euclidean norm of what one record adds, or, for scores, the
-        upper end of the interval ``[0, add_or_remove]`` that what it adds to each entry lies in. Public.
+        Add-or-remove sensitivity: the largest Euclidean norm of one record's contribution. For scores the
+        contribution to each entry is in ``[0, add_or_remove]``. Public.
     replace_one : float
-        Replace-one sensitivity: the largest Euclidean distance between what two records add; at most twice
-        `add_or_remove`. Public.
+        Replace-one sensitivity: the largest Euclidean distance between the contributions of two records; at
+        most twice `add_or_remove`. Public.
     shape : tuple of int
         Shape of the sum. Public.
     scores : bool
@@ -83,16 +83,16 @@ class Bounded(Unchangeable):
 
     @classmethod
     def rounding(cls, values: NDArray[np.float64], *, add_or_remove: float, replace_one: float) -> Self:
-        """The result of a private computation, rounded to a grid that suits its sensitivity.
+        """The result of a private computation, rounded to a grid that follows from its sensitivity.
 
         Parameters
         ----------
         values : ndarray of float64
-            Private numbers, such as the weights that a training on the records ends with. Those beyond
-            2^61 steps of the grid are moved there, which brings no two results further apart.
+            Private numbers, such as weights trained on the records. They are clipped to 2^61 steps of the
+            grid, which brings no two results further apart.
         add_or_remove, replace_one : float
             Largest Euclidean distance between the results on two neighbouring data sets, where one
-            record is null on one of them or one record is replaced. Public, positive, and proved for
+            record is null in one of them or one record is replaced. Public, positive, and proved for
             the program that computed the values, its rounding included. The rounding here is added.
 
         Examples
@@ -112,15 +112,15 @@ class Bounded(Unchangeable):
         )
 
     def mapped(self, linear_map: LinearMap | DiagonalMap, *, add_or_remove: float | None = None) -> "Bounded":
-        """The image of a vector sum under a public matrix, exact but for one rounding at the end, if any.
+        """The image of a vector sum under a public matrix, exact except for at most one final rounding.
 
         Parameters
         ----------
         linear_map : LinearMap or DiagonalMap
-            Has a column for every entry of the sum.
+            With a column for every entry of the sum.
         add_or_remove : float, optional
-            Largest norm of one record's image, where that is known better than from the norm of the
-            matrix. The rounding here is added.
+            Largest norm of one record's image, if a better bound is known than from the norm of the matrix.
+            The rounding here is added.
         """
         if self.scores or self._integers.ndim != 1:
             raise TypeError("only a vector sum has an image under a matrix")
@@ -128,23 +128,21 @@ class Bounded(Unchangeable):
         grid = math.ldexp(self.grid * linear_map.grid, shift)
         if add_or_remove is None:
             add_or_remove = linear_map.singular_values()[0] * self.add_or_remove
-        rounding = (
-            grid * math.sqrt(len(integers)) if shift else 0.0
-        )  # each of two results moves by half of it
+        rounding = grid * math.sqrt(len(integers)) if shift else 0.0  # each of two results moves by half
         return Bounded(integers, grid=grid, add_or_remove=add_or_remove + rounding)
 
     @classmethod
     def stacked(cls, parts: "Sequence[Bounded]") -> Self:
         """Several vector sums over the same records as one sum, of shape ``(len(parts), ...)``.
 
-        Its sensitivity is that of all entries together: for a release of all parts at once.
+        Its sensitivity covers all entries together, for a joint release.
 
         Raises
         ------
         TypeError
-            For scores: their bounds are of single entries, not of vectors.
+            For scores, whose bounds are per entry and not for vectors.
         ValueError
-            For grids so different that the sums have no common one.
+            For grids too different to have a common one.
 
         Examples
         --------
@@ -177,10 +175,9 @@ class Bounded(Unchangeable):
         return self._integers.shape
 
     def sensitivity(self, neighbors: Neighbours | str) -> float:
-        """Largest change of the sum between neighbours.
+        """Largest change of the sum between neighbours, including rounding to the grid.
 
-        Euclidean norm of the change for a vector; for scores the largest change of one entry. The
-        bound counts the rounding to the grid.
+        For a vector the Euclidean norm of the change, for scores the largest change of one entry.
 
         Examples
         --------
@@ -212,14 +209,14 @@ class Bounded(Unchangeable):
         kind = "scores" if self.scores else "sum"
         return f"<Bounded {kind}, shape {self.shape}, not released>"
 
-    __array_ufunc__ = None  # arithmetic with arrays is a TypeError, too
+    __array_ufunc__ = None  # makes arithmetic with arrays a TypeError
     __iter__ = __len__ = __getitem__ = __bool__ = __float__ = __int__ = __hash__ = Unchangeable._refuse
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = Unchangeable._refuse
 
 
 def check_sensitivity(name: str, value: float) -> None:
-    """Raise ValueError for what no noise can be calibrated to: a bound that is not positive and finite."""
-    if not 0.0 < value < math.inf:  # NaN is not
+    """Raise ValueError unless the bound is positive and finite: noise cannot be calibrated to others."""
+    if not 0.0 < value < math.inf:  # also false for NaN
         raise ValueError(
             f"{name} of a private value must be positive and finite, got {value!r}: no noise can protect it. "
             "Bound the rows (row_norm), the targets (target_bound) and the clip"
@@ -227,10 +224,10 @@ def check_sensitivity(name: str, value: float) -> None:
 
 
 def result_grid(add_or_remove: float, replace_one: float, size: int) -> tuple[float, float]:
-    """Grid of `Bounded.rounding`, and what rounding to it adds to the sensitivity.
+    """Grid of `Bounded.rounding`, and the increase of the sensitivity by rounding to it.
 
     The grid is the largest power of two below a thousandth of the smaller bound per coordinate; each of
-    two results moves by at most half of what is added.
+    two results moves by at most half of the increase.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Public matrices on a grid: their products with exact sums are exact, too."""
+"""Public matrices on a grid, whose products with exact sums are exact."""
 
 import math
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_ENTRY_BITS = 24  # of a matrix; what is left of 53 bits is for the vector and the number of terms
+_ENTRY_BITS = 24  # of a matrix; the rest of 53 bits is for the vector and the number of terms
 _NORM_SLACK = 1.0 + 2.0**-30  # singular values come from floating-point arithmetic
 
 
@@ -20,7 +20,7 @@ class LinearMap:
     Attributes
     ----------
     integers : (m, d) ndarray of float64
-        Whole numbers of at most 2^24.
+        Integers of absolute value at most 2^24.
     grid : float
         Power of two; the matrix is ``grid * integers``.
     """
@@ -30,12 +30,12 @@ class LinearMap:
 
     @classmethod
     def rounding(cls, matrix: ArrayLike) -> "LinearMap":
-        """The matrix with 24 bits for its largest entry.
+        """The matrix rounded to 24 bits for its largest entry.
 
         Raises
         ------
         ValueError
-            If it is not a matrix of finite numbers, is zero, or has more than 2^13 columns.
+            For anything but a finite nonzero matrix with at most 2^13 columns.
         """
         values = np.asarray(matrix, dtype=np.float64)
         if values.ndim != 2 or not np.isfinite(values).all() or not values.any():
@@ -52,11 +52,11 @@ class LinearMap:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the matrix."""
+        """Shape of the matrix."""
         return self.integers.shape
 
     def singular_values(self) -> tuple[float, float]:
-        """Upper bound of the largest and lower bound of the smallest singular value."""
+        """Upper bound on the largest and lower bound on the smallest singular value."""
         values = np.linalg.svd(self.matrix, compute_uv=False)
         error = 2.0**-40 * values[0]
         return float(values[0] * _NORM_SLACK), float(max(values[-1] - error, 0.0))
@@ -64,8 +64,8 @@ class LinearMap:
     def exact_product(self, vector: Integers) -> tuple[Integers, int]:
         """``(integers @ vector) / 2^shift``, each entry rounded to nearest, and that shift.
 
-        The vector is cut into limbs so short that products and sums of limbs are exact doubles, in any
-        order of addition.
+        The vector is split into limbs so short that their products and sums are exact doubles, in any order
+        of addition.
         """
         limb_bits = 53 - _ENTRY_BITS - (len(vector) - 1).bit_length()
         mask = (1 << limb_bits) - 1
@@ -82,12 +82,12 @@ class LinearMap:
 
 @dataclass(frozen=True)
 class DiagonalMap:
-    """A public diagonal matrix of powers of two, a factor for each coordinate; products are exact.
+    """A public diagonal matrix of powers of two; products are exact.
 
     Attributes
     ----------
     exponents : (d,) ndarray of int64
-        Of the factors, the smallest being 0.
+        Base-2 logarithms of the factors over the smallest one.
     grid : float
         Power of two, the smallest factor.
     """
@@ -118,7 +118,7 @@ class DiagonalMap:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the matrix."""
+        """Shape of the matrix."""
         return (len(self.exponents),) * 2
 
     def singular_values(self) -> tuple[float, float]:
@@ -126,5 +126,5 @@ class DiagonalMap:
         return float(self.factors.max()), self.grid
 
     def exact_product(self, vector: Integers) -> tuple[Integers, int]:
-        """The vector times the factors over the grid, and a shift of 0."""
+        """The vector times ``factors / grid``, and a shift of 0."""
         return vector << self.exponents, 0

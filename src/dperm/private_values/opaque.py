@@ -1,4 +1,4 @@
-"""What all objects that hold secrets have in common: no way out but the one they are made for."""
+"""Base classes of objects that hold secrets and refuse to reveal them by accident."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any, ClassVar, NoReturn, SupportsIndex
 
 
 class NotCopied:
-    """It is neither copied nor pickled."""
+    """An object that refuses to be copied or pickled."""
 
     __slots__ = ()
-    #: What the TypeError says.
+    #: Message of the TypeError.
     _refusal: ClassVar[str]
 
     def _refuse(self, *_: Any) -> NoReturn:
@@ -22,7 +22,7 @@ class NotCopied:
 
 
 class Unchangeable(NotCopied):
-    """Nor is it changed: noise is calibrated to what it says of itself."""
+    """An object that also refuses changes: noise is calibrated to its attributes."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Private counts of the records that hold this or that, also of values that nobody listed in advance."""
+"""Private value counts, including counts of values that nobody listed in advance."""
 
 from __future__ import annotations
 
@@ -15,26 +15,25 @@ Integers = NDArray[np.int64]
 
 
 class OpenCounts(Unchangeable):
-    """In how many records a column holds what: public bins, and values that occur.
+    """Counts of records by column: in public bins, and by the values that occur.
 
-    Neither the values nor their number leaves but through `dperm.mechanisms`, where their counts say so.
+    The values and their number are private. Only `dperm.mechanisms` releases values, by their noisy counts.
 
     Parameters
     ----------
     bins : (b,) ndarray of int64
-        Counts in public bins, of any number of columns.
+        Counts in public bins, for any number of columns.
     values : sequence of mapping
-        For each further column how often its values occur: those that do, and no others. The values of a
-        column can be sorted.
+        For each further column the counts of the values that occur. The values of a column must be sortable.
     columns : int
-        A record is counted once in each of so many columns, at most.
+        Largest number of columns that a record is counted in, once in each.
 
     Attributes
     ----------
     add_or_remove, replace_one : float
-        Sensitivity: Euclidean norm of what one record changes. Public.
+        Sensitivity in the Euclidean norm. Public.
     shape : tuple of int
-        Of the public bins.
+        Shape of the public bins.
     """
 
     _refusal = "counts of values are private, and so is which values there are: release them"
@@ -66,10 +65,10 @@ class OpenCounts(Unchangeable):
     def _noisy(
         self, noise: Callable[[int], Integers], threshold: int
     ) -> tuple[Integers, list[dict[Any, int]]]:
-        """All bins, and the values of each column whose noisy count is at least the threshold, sorted.
+        """All bins, and for each column the values whose noisy count reaches the threshold, sorted.
 
-        Noise is drawn for the bins first and then for the sorted values: in which order they were counted
-        plays no part.
+        Noise is drawn for the bins first and then for the sorted values, so it does not depend on the order
+        of counting.
         """
         columns = [sorted(each.items()) for each in self._values]
         drawn = noise(self._bins.size + sum(map(len, columns)))
@@ -79,7 +78,7 @@ class OpenCounts(Unchangeable):
         return self._bins + drawn[: self._bins.size], shown
 
     def _every_count(self) -> dict[Any, int]:
-        """All counts by what they count: for audits of releases."""
+        """All counts, keyed by what they count: for audits of releases."""
         bins = enumerate(self._bins.tolist())
         return {
             **{("bin", place): count for place, count in bins},

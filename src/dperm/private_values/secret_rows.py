@@ -1,4 +1,4 @@
-"""Secret samples of records, which only an objective opens."""
+"""Secret samples of records, which only an objective can open."""
 
 from __future__ import annotations
 
@@ -17,41 +17,40 @@ Draw = Callable[[int, int], NDArray[np.integer[Any]]]
 
 
 class SecretSamples(Protocol):
-    """Secret samples without end, all at one rate."""
+    """An endless sequence of secret samples at one rate."""
 
     @property
     def rate(self) -> float:
         """Probability that a record is in a sample."""
 
     def __iter__(self) -> Iterator[SecretRows]:
-        """One after the other."""
+        """Iterate over the samples."""
 
     def _draws_in_turn(self, n: int) -> tuple[PoissonDraw, PoissonDraw] | None:
-        """Two draws that, made again in turn, give all samples of `n` records; None where there are none."""
+        """Two draws that, used alternately, give all samples of `n` records; None if unavailable."""
 
 
 class SecretRows(NotCopied):
-    """Which records take part in a sum, and how likely each was to.
+    """A secret sample of the records of a sum.
 
-    The guarantee of sampled sums rests on nobody knowing the sample: not its members, and not their number.
-    It does not print, convert, iterate or pickle, and has no length. It is drawn when a sum is first
-    made, and is the same for every sum made with it: on a neighbouring data set, too, each record
-    that both have is in or out for both.
+    The guarantee of sampled sums rests on the secrecy of the sample, of both its members and its size. It
+    does not print, convert, iterate or pickle, and has no length. It is drawn when it is first used, and is
+    the same for every sum. On neighbouring data sets common records are in both samples or in neither.
 
     Parameters
     ----------
     draw : callable
-        ``draw(start, stop)``: ascending indices of the records of ``start .. stop - 1`` that are in.
+        ``draw(start, stop)``: ascending indices of the sampled records among ``start .. stop - 1``.
     rate : float
         See below.
     draw_apart : callable, optional
-        Another sample of the same law, for records in partitions that the process does not see: what the
-        rows of the partitions take for it.
+        Returns a description of another sample from the same distribution, for the workers that hold the
+        partitions of the records.
 
     Attributes
     ----------
     rate : float
-        Probability that a record is in. Public.
+        Probability that a record is in the sample. Public.
     """
 
     _refusal = "a sample of records is secret: privacy amplification rests on it"
@@ -66,14 +65,14 @@ class SecretRows(NotCopied):
         self.rate = rate
         self._draw = draw
         self._draw_apart = draw_apart
-        self._drawn = 0  # number of records whose fate is known
+        self._drawn = 0  # number of records that were decided on
         self._indices: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def _among(self, n_rows: int, n_public: int) -> NDArray[np.int64]:
         """Ascending indices of the sampled ones of ``n_rows`` records.
 
-        The fate of ``n_public`` records is drawn even where there are fewer, so that what is read from
-        the source of random bits does not depend on their private number.
+        ``n_public`` records are decided on even if there are fewer, so that the random bits used do not
+        depend on the private number of records.
         """
         wanted = max(n_rows, n_public)
         if wanted > self._drawn:
@@ -85,11 +84,11 @@ class SecretRows(NotCopied):
         return self._indices
 
     def _in_partitions(self) -> Any:
-        """What tells the workers that hold the records which ones are in."""
+        """The sample, as the workers that hold the partitions take it."""
         if self._draw_apart is None:
             raise DataError(
-                "a sample that is drawn among all records, and folds of them, cannot be had of partitions: "
-                "use sampling='poisson', or full batches"
+                "samples that are drawn among all records, and folds of them, are not available for "
+                "partitioned data: use sampling='poisson', or full batches"
             )
         return self._draw_apart()
 

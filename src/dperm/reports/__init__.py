@@ -1,4 +1,4 @@
-"""Reports for the people who answer for the data, and pictures of budgets, weights and accuracy."""
+"""Reports for the people responsible for the data, and plots of budgets, weights and accuracy."""
 
 from dperm.reports.displays import BudgetDisplay, CoefficientDisplay, PrivacyUtilityDisplay
 from dperm.reports.model_report import Report, report

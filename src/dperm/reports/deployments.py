@@ -1,4 +1,4 @@
-"""Guarantees of well-known deployments, to compare an epsilon with: each as its source states it."""
+"""Published guarantees of well-known deployments, as their sources state them, for comparison."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dperm._document import Link, Table
 from dperm.statement.facts import Facts
 
 CAUTION = (
-    "An epsilon is comparable only where unit, neighbouring relation, trust model and delta are alike; these "
-    "are not. That others use a value does not make it safe. A guarantee for a day or a month holds for that "
-    "day or month: over several of them what is known of a person adds up."
+    "Epsilons are comparable only if unit, neighbouring relation, trust model and delta are the same, which "
+    "is not the case here. A value is not safe because others use it. A guarantee for a day or a month "
+    "covers that day or month only: over several, what is revealed about a person adds up."
 )
 REGISTRY = Link("the registry of deployments", "https://github.com/opendp/deployments-registry-data")
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """One guarantee that somebody published.
+    """A published guarantee.
 
     Attributes
     ----------
@@ -27,11 +27,11 @@ class Deployment:
     year : int
     epsilon, delta : float
     unit : str
-        Of privacy, with the relation where the source states it.
+        Unit of privacy, with the neighbouring relation if the source states it.
     trust : {"central", "local"}
-        Whether a curator holds the records, or noise is added where they arise.
+        Whether a curator holds the records, or noise is added where they are collected.
     source : str
-        Address.
+        URL.
     note : str
     """
 
@@ -155,7 +155,7 @@ DEPLOYMENTS = (
 
 
 def comparison(statement: Facts) -> Table:
-    """All of them and this one, by epsilon."""
+    """A table of the deployments and this result, sorted by epsilon."""
     heads = ["who", "what", "year", "epsilon", "delta", "unit of privacy", "trust model", "remarks", "source"]
     own = ["THIS RESULT", "", "", statement.epsilon, statement.delta, _unit(statement), "central", "", ""]
     rows: Iterable[list[Any]] = (
@@ -165,7 +165,7 @@ def comparison(statement: Facts) -> Table:
 
 
 def _short(address: str) -> str:
-    """What of an address is worth printing."""
+    """Short name of a source: the arXiv identifier, or the host."""
     host, _, path = address.removeprefix("https://").removeprefix("www.").partition("/")
     return path.replace("abs/", "arXiv:") if host == "arxiv.org" else host
 

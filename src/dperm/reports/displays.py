@@ -1,4 +1,4 @@
-"""Pictures of budgets, weights and accuracy, as displays in scikit-learn's manner."""
+"""Plots of budgets, weights and accuracy, as displays in the style of scikit-learn."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from dperm.accounting.ledger.reports import spending
 from dperm.errors import ExactScoreWarning, warn_caller
 from dperm.metrics.displays import new_axes
 
-_ROW = 0.24  # inches of a line of a picture
+_ROW = 0.24  # height of a row in inches
 NOT_PRIVATE = "exact scores, for public or synthetic data: NOT private"
 
 
 @dataclass
 class BudgetDisplay:
-    """What was spent of a budget over time.
+    """The spending of a budget over time.
 
     Parameters
     ----------
     when : list of datetime
-        Of the entries, oldest first.
+        Times of the entries, oldest first.
     spent : (n,) ndarray
-        Epsilon at the budget's delta after each of them.
+        Epsilon spent after each entry, at the budget's delta.
     total : (n,) ndarray
-        Of the budget, which extensions raise.
+        Total epsilon, which extensions raise.
     name : str
 
     Attributes
     ----------
     figure_, ax_, line_
-        Of matplotlib, once drawn.
+        Objects of matplotlib, set by `plot`.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class BudgetDisplay:
         return cls([each.when for each in entries], np.array(spent), np.array(total), ledger.name).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw it, in new axes by default."""
+        """Draw the spending, in new axes by default."""
         self.figure_, self.ax_ = new_axes(ax, (7.0, 3.2))
         from matplotlib import dates as untyped
 
@@ -109,24 +109,24 @@ class BudgetDisplay:
 
 @dataclass
 class CoefficientDisplay:
-    """Weights of a model, with intervals where its solver gives standard errors.
+    """The weights of a model, with intervals if its solver gives standard errors.
 
     Parameters
     ----------
     names : list of str
     values : (n, k) ndarray
-        Of k classes, or one.
+        A column for each class, or one.
     intervals : (n, 2) ndarray or None
-        NaN where refused.
+        NaN where there is no interval.
     labels : list of str
-        Of the classes, where there are several.
+        Labels of the classes, if there are several columns.
     left_out : int
         Number of smaller weights that are not shown.
 
     Attributes
     ----------
     figure_, ax_
-        Of matplotlib, once drawn.
+        Objects of matplotlib, set by `plot`.
 
     Examples
     --------
@@ -153,11 +153,11 @@ class CoefficientDisplay:
         Parameters
         ----------
         estimator : estimator
-            Of :mod:`dperm.estimators`.
+            A model of :mod:`dperm.estimators`.
         level : float
-            Of the intervals, which there are after ``solver="noisy_newton"``.
+            Coverage of the intervals, which exist after ``solver="noisy_newton"``.
         most : int
-            How many weights to show: the largest, in the order of the columns.
+            Number of weights to show: the largest, in the order of the columns.
         ax : matplotlib axes, optional
 
         Returns
@@ -182,7 +182,7 @@ class CoefficientDisplay:
         ).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw them, in new axes by default."""
+        """Draw the weights, in new axes by default."""
         rows = np.arange(len(self.names))
         self.figure_, self.ax_ = new_axes(ax, (7.0, 1.2 + _ROW * len(rows)))
         self.ax_.axvline(0.0, color="0.5", linewidth=1)
@@ -205,7 +205,7 @@ class CoefficientDisplay:
 
 @dataclass
 class PrivacyUtilityDisplay:
-    """Accuracy against epsilon, measured exactly: for public or synthetic data.
+    """Accuracy against epsilon, measured without noise: for public or synthetic data only.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class PrivacyUtilityDisplay:
     Attributes
     ----------
     figure_, ax_, line_
-        Of matplotlib, once drawn.
+        Objects of matplotlib, set by `plot`.
 
     Examples
     --------
@@ -260,14 +260,14 @@ class PrivacyUtilityDisplay:
         estimator : estimator
             With ``epsilon`` and ``ledger``, which must be None.
         X, y : records and their labels or targets
-            Public, or synthetic: nothing here is private, the curve least of all.
+            Public or synthetic: neither the fits together nor the curve are private.
         epsilons : sequence of float
         repeats : int
-            Random splits, a quarter of the records to score.
+            Number of random splits, each with a quarter of the records for scoring.
         scoring : str, optional
-            As scikit-learn names it; by default the estimator's own.
+            A scorer name of scikit-learn; by default the estimator's `score`.
         seed : int
-            Of the splits; noise is drawn as the estimator says.
+            Seed of the splits; the estimator's `random_state` determines the noise.
         ax : matplotlib axes, optional
 
         Returns
@@ -277,7 +277,7 @@ class PrivacyUtilityDisplay:
         Raises
         ------
         ValueError
-            For an estimator with a ledger: its records are private.
+            For an estimator with a ledger, which says that its records are private.
 
         Warns
         -----
@@ -307,7 +307,7 @@ class PrivacyUtilityDisplay:
         return cls(known, found, baseline, scoring or "score").plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw it, in new axes by default."""
+        """Draw the curve, in new axes by default."""
         self.figure_, self.ax_ = new_axes(ax, (6.0, 4.4))
         mean = self.scores.mean(axis=1)
         if self.baseline is not None:
@@ -326,6 +326,6 @@ class PrivacyUtilityDisplay:
 
 
 def _shortened(name: str, most: int = 40) -> str:
-    """A name without what matplotlib would take for mathematics."""
+    """A shortened name, with dollar signs escaped so that matplotlib does not parse it as mathematics."""
     text = name if len(name) <= most else f"{name[: most - 3]}..."
     return text.replace("$", r"\$")

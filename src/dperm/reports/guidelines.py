@@ -1,4 +1,4 @@
-"""Answers to what NIST SP 800-226 asks of a differential privacy guarantee, level by level of its pyramid."""
+"""Answers to the questions of NIST SP 800-226 about a guarantee, level by level of its pyramid."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ SOURCE = Link(
     "https://doi.org/10.6028/NIST.SP.800-226",
 )
 
-#: What no software can answer.
+#: Starts what software cannot answer.
 _HOLDER = "For the holder of the data to answer: "
 
 _SMALL_DELTA = (
-    "It must be very small beside 1/n: to publish one record drawn at random satisfies delta = 1/n. A "
-    "cautious rule is at most 1/n^2"
+    "It must be much smaller than 1/n: publishing one record at random satisfies delta = 1/n. A cautious "
+    "rule is at most 1/n^2"
 )
 
 Answers = dict[str, dict[str, str]]
 
 
 def answers(statement: Facts, ledger: PrivacyLedger | None, evaluation: Evaluation | None) -> Answers:
-    """Answers by question, by level of the pyramid from its top to its base."""
+    """The answers to each question, by level of the pyramid, from its top to its base."""
     return {
         "Privacy parameters and unit of privacy": _parameters(statement, ledger),
         "Algorithms, correctness, utility and bias": _algorithms(statement, evaluation),
@@ -39,21 +39,22 @@ def answers(statement: Facts, ledger: PrivacyLedger | None, evaluation: Evaluati
 def _parameters(statement: Facts, ledger: PrivacyLedger | None) -> dict[str, str]:
     return {
         "What is the unit of privacy?": (
-            f"{statement.unit[:1].upper()}{statement.unit[1:]}. {_HOLDER}is this all that there is of a "
-            "person? If a person may have k records, merge them into one, or count on k times epsilon."
+            f"{statement.unit[:1].upper()}{statement.unit[1:]}. {_HOLDER}is this all the data about a "
+            "person? If a person may have k records, merge them into one, or expect k times epsilon."
         ),
         "Which data sets are neighbours?": _neighbours(statement),
         "What is epsilon?": (
-            f"{statement.epsilon:g}. The guidelines set no limit and warn of large values, which may protect "
-            "nobody in a meaningful way; their public draft called values up to 1 conservative. At the same "
+            f"{statement.epsilon:g}. The guidelines set no limit, but warn that large values may not protect "
+            "anyone in a meaningful way; their public draft called values up to 1 conservative. At the same "
             "delta and unit, smaller is strictly stronger."
         ),
         "What is delta?": _delta(statement),
-        "Which variant of differential privacy, with which parameters of its own?": _variant(statement),
+        "Which variant of differential privacy, with which parameters?": _variant(statement),
         "How do the guarantees of several releases add up?": _composition(ledger),
         "Which other releases use the same data?": (
-            f"{_HOLDER}which are there? Releases without differential privacy from the same records, exact "
-            "scores and plots among them, are not made safer by this one: each has a risk of its own."
+            f"{_HOLDER}which are there? This guarantee does not make other releases from the same records "
+            "safer if they are not differentially private, such as exact scores and plots: each has its own "
+            "risk."
         ),
     }
 
@@ -61,7 +62,7 @@ def _parameters(statement: Facts, ledger: PrivacyLedger | None) -> dict[str, str
 def _neighbours(statement: Facts) -> str:
     relation = Neighbours.parse(statement.neighbors)
     kind = (
-        "unbounded differential privacy: that a record took part is hidden, too"
+        "unbounded differential privacy: it also hides whether a record was included"
         if relation is Neighbours.ADD_OR_REMOVE
         else "bounded differential privacy: the number of records is public"
     )
@@ -82,7 +83,7 @@ def _delta(statement: Facts) -> str:
 
 
 def _at_that_delta(statement: Facts, delta: float) -> str:
-    """What the parameter of its own variant gives at another delta."""
+    """The epsilon at another delta that follows from mu or rho alone."""
     if statement.mu is not None:
         return f" At that delta mu alone gives epsilon = {gdp_epsilon(statement.mu, delta):.3g}."
     if statement.rho is not None:
@@ -102,20 +103,20 @@ def _variant(statement: Facts) -> str:
         return f"{stated.capitalize()} differential privacy, as above."
     return (
         f"{' and '.join(found)}, from which epsilon and delta follow. The guidelines prefer such variants: "
-        "nothing fails catastrophically in them, and they convert to any delta."
+        "they have no catastrophic failures, and convert to any delta."
     )
 
 
 def _composition(ledger: PrivacyLedger | None) -> str:
     if ledger is None:
         return (
-            "Nothing keeps account: no ledger was given for this report. By basic composition epsilons and "
+            "Nothing tracks it: no ledger was given for this report. By basic composition, the epsilons and "
             "deltas of everything released from the same records add up."
         )
     name = f" {ledger.name!r}" if ledger.name else ""
     return (
-        f"The ledger{name} keeps account of everything that is charged to it, by {ledger.accountant}, and "
-        f"refuses what exceeds epsilon = {ledger.epsilon:g}, delta = {ledger.delta:g}. Spent: epsilon = "
+        f"The ledger{name} tracks everything that is charged to it, by {ledger.accountant}, and refuses what "
+        f"exceeds epsilon = {ledger.epsilon:g}, delta = {ledger.delta:g}. Spent: epsilon = "
         f"{ledger.spent:.4g}. Later fits may depend on the results of earlier ones."
     )
 
@@ -127,15 +128,15 @@ def _algorithms(statement: Facts, evaluation: Evaluation | None) -> dict[str, st
             f"{_bounds(statement)}"
         ),
         "Is the implementation an existing, tested library?": (
-            f"dperm {statement.version}, whose tests attack every algorithm and must catch it with its noise "
-            "cut. This run was not audited; audits find faults, and prove nothing."
+            f"dperm {statement.version}, whose tests audit every algorithm, and check that the audits detect "
+            "reduced noise. This run was not audited; audits find faults, but prove nothing."
         ),
         "How useful is the result?": _utility(evaluation),
         "Which bias may it add?": (
-            "Systemic, as every differentially private result: the fewer records show what a weight stands "
-            "for, the more of it is noise, so small groups bear most of it. Statistical: bounds on records "
-            "and penalties pull weights towards zero. Human: noisy numbers without their intervals are "
-            f"trusted too much, or not at all. {_HOLDER}which groups matter, and how good is it for each?"
+            "Systemic, as in every differentially private result: the fewer records a weight depends on, the "
+            "noisier it is, so small groups are affected most. Statistical: bounds on records and penalties "
+            "shrink weights towards zero. Human: noisy numbers without intervals are trusted too much, or "
+            f"not at all. {_HOLDER}which groups matter, and how good is the result for each?"
         ),
         "Were settings tuned on the data?": _tuning(statement.public),
     }
@@ -162,20 +163,20 @@ def _utility(evaluation: Evaluation | None) -> str:
     if not evaluation.privacy.private:
         return "It was evaluated, without a guarantee for the records that it was evaluated on: see above."
     return (
-        f"It was evaluated with a guarantee of its own (epsilon = {evaluation.privacy.epsilon:g}, delta = "
-        f"{evaluation.privacy.delta:g}), with intervals that count sampling and noise: see above."
+        f"It was evaluated with a separate guarantee (epsilon = {evaluation.privacy.epsilon:g}, delta = "
+        f"{evaluation.privacy.delta:g}), with intervals that account for sampling and noise: see above."
     )
 
 
 def _tuning(public: Mapping[str, Any]) -> str:
     if "candidates" in public:
         return (
-            f"Yes, within the guarantee: {public['candidates']} candidates were compared, and it covers the "
-            "choice."
+            f"Yes, within the guarantee: {public['candidates']} candidates were compared, and the guarantee "
+            "covers the choice."
         )
     return (
-        "The guarantee takes all that is listed as public for fixed without the data. Defaults of dperm are "
-        f"functions of public numbers. {_HOLDER}was a setting changed after looking at results?"
+        "The guarantee assumes that everything listed as public was chosen without the data. The defaults of "
+        f"dperm are functions of public numbers. {_HOLDER}was a setting changed after looking at results?"
     )
 
 
@@ -187,26 +188,26 @@ def _deployment(statement: Facts) -> dict[str, str]:
     )
     source = "a cryptographic generator" if statement.random == "cryptographic" else "a SEED"
     errors = (
-        "An error for values that are not finite, or unknown labels, stops a fit and shows."
+        "Values that are not finite, and unknown labels, stop a fit with an error, which is visible."
         if statement.non_finite == "raise"
-        else "Records that are not finite count for nothing, without an error."
+        else "Records that are not finite contribute zero, without an error."
     )
     return {
         "Which query model is it?": (
-            "The data release model: what is computed is fixed before the data are read; nobody queries them."
+            "Data release: the computation is fixed before the data are read, and nobody queries them."
         ),
         "Which trust model is it?": (
-            "The central one: whoever runs dperm holds the records and is trusted with them; whoever sees "
-            "the result is not."
+            "Central: whoever runs dperm holds the records and is trusted with them; those who see the "
+            "result are not."
         ),
         "Which side channels are closed, and which are open?": (
             f"Closed: floating point, since contributions are summed as integers and the noise is {noise}, "
             f"from {source}. Open: how long the computation takes, and how much memory. {errors}"
         ),
         "Who has access to the records, and how are they secured?": (
-            f"{_HOLDER}who, and how? The guarantee is about the result. It says nothing of the records, "
-            "their copies, backups and logs, a breach of which leaves it without meaning, nor of the "
-            "ledger's file, whose seal shows later changes."
+            f"{_HOLDER}who, and how? The guarantee is about the result only. It does not cover the records "
+            "themselves, their copies, backups and logs, and a breach of those makes it meaningless; nor "
+            "does it cover the ledger file, whose seal reveals later changes."
         ),
         "Is more collected than is needed?": (
             f"{_HOLDER}is it? Differential privacy limits what a result reveals, not what is collected."

@@ -1,4 +1,4 @@
-"""A report on a fitted model, or on a ledger, for people who answer for the data."""
+"""A report on a fitted model or a ledger, for the people responsible for the data."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from dperm.statement.privacy_statement import PrivacyStatement
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """A report, made by `report`.
+    """A report, made by :func:`report`.
 
     Attributes
     ----------
     document : Document
     facts : mapping
-        The same as plain JSON types.
+        The contents as plain JSON types.
 
     Examples
     --------
@@ -51,29 +51,29 @@ class Report:
     facts: Mapping[str, Any]
 
     def to_html(self) -> str:
-        """A page with everything in it: it loads nothing, and runs nothing."""
+        """A self-contained page without scripts."""
         return self.document.to_html()
 
     def to_markdown(self) -> str:
-        """Markdown, without the pictures."""
+        """The report as Markdown, without pictures."""
         return self.document.to_markdown()
 
     def to_dict(self) -> dict[str, Any]:
-        """All that the report says, as plain JSON types."""
+        """The contents of the report as plain JSON types."""
         return dict(self.facts)
 
     def save(self, path: str | Path) -> None:
-        """Write a file, as HTML, Markdown or JSON: what the ending of its name says.
+        """Write the report to a file as HTML, Markdown or JSON, by its suffix.
 
         Raises
         ------
         ValueError
-            For another ending than .html, .htm, .md and .json.
+            For a suffix other than .html, .htm, .md, .markdown and .json.
         """
         write_whole(Path(path), self.written_as(Path(path).suffix))
 
     def written_as(self, kind: str) -> str:
-        """The text of a file whose name ends so."""
+        """The text of a file with that suffix."""
         if kind.lower() in (".html", ".htm"):
             return self.to_html()
         if kind.lower() in (".md", ".markdown"):
@@ -99,16 +99,16 @@ def report(
     evaluation: Evaluation | None = None,
     title: str | None = None,
 ) -> Report:
-    """Write up what a model guarantees and how good it is, or what a ledger holds.
+    """Make a report on the guarantee and quality of a model, or on a ledger.
 
     Parameters
     ----------
     subject : estimator or PrivacyLedger
         A fitted estimator of :mod:`dperm.estimators`, a `PrivateSearch`, or a Pipeline that ends with one.
     ledger : PrivacyLedger, optional
-        That the model was charged to; by default the one that it was given.
+        The ledger that the model was charged to; by default the model's own.
     evaluation : Evaluation, optional
-        Of the model, as :func:`dperm.metrics.evaluate` returns it.
+        Result of :func:`dperm.metrics.evaluate` for the model.
     title : str, optional
 
     Returns
@@ -121,13 +121,12 @@ def report(
     NotFittedError
         Before `fit`.
     TypeError
-        For what no report can be made of.
+        For any other subject.
 
     Notes
     -----
-    A report is made of released numbers and public facts alone: it reads no records and costs nothing. It
-    follows the questions of NIST SP 800-226. An exact evaluation is shown as such, and is no part of the
-    guarantee.
+    A report contains only released numbers and public facts: it reads no records and costs no budget. It
+    follows the questions of NIST SP 800-226. An exact evaluation is marked as such; no guarantee covers it.
 
     Examples
     --------
@@ -147,7 +146,7 @@ def report(
     check_is_fitted(model)
     statement = getattr(model, "privacy_", None)
     if not isinstance(statement, PrivacyStatement):
-        raise TypeError(f"{type(model).__name__} has no privacy_: it is no model of dperm")
+        raise TypeError(f"{type(model).__name__} has no privacy_: it is not a model of dperm")
     if evaluation is not None and not isinstance(evaluation, Evaluation):
         raise TypeError(f"evaluation must be what dperm.metrics.evaluate returns, got {evaluation!r}")
     ledger = getattr(model, "ledger", None) if ledger is None else check_ledger(ledger)

@@ -1,4 +1,4 @@
-"""Pictures for reports: drawn by matplotlib where it is installed, as SVG within the page."""
+"""Pictures for reports: embedded SVG drawn by matplotlib, if it is installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ABSENT = "There would be a picture here with matplotlib: pip install 'dperm[plo
 
 
 def picture(draw: Callable[[], Any], words: str) -> Block:
-    """What a function draws: it returns something with a `figure_`; a remark where nothing can be drawn."""
+    """The figure drawn by `draw`, which returns a display with a `figure_`; a remark without matplotlib."""
     try:
         plt = pyplot()
     except ModuleNotFoundError:
@@ -32,12 +32,12 @@ def picture(draw: Callable[[], Any], words: str) -> Block:
 
 
 class EpsilonScale:
-    """Epsilons of deployments and of a result, on a line.
+    """The epsilons of deployments and of a result on a common axis.
 
     Parameters
     ----------
     epsilon : float
-        Of the result.
+        Epsilon of the result.
     """
 
     def __init__(self, epsilon: float) -> None:
@@ -50,7 +50,7 @@ class EpsilonScale:
         ax.plot([each.epsilon for each in known], rows, "o", color="C0")
         names = [f"{each.who}: {each.what}" for each in known]
         ax.set_yticks(rows, names, fontsize="small")
-        ax.set(xscale="log", xlabel="epsilon, each of its own unit and delta", ylim=(len(known) - 0.5, -0.5))
+        ax.set(xscale="log", xlabel="epsilon (units and deltas differ)", ylim=(len(known) - 0.5, -0.5))
         ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.xaxis.set_major_formatter("{x:g}")
         ax.minorticks_off()

@@ -22,17 +22,16 @@ from dperm.reports.pictures import EpsilonScale, picture
 from dperm.statement.privacy_statement import PrivacyStatement
 
 _PRIORS = (0.01, 0.1, 0.5, 0.9)
-_MAX_WEIGHTS = 300  # rows of a table that a person may still read
+_MAX_WEIGHTS = 300  # rows of a table
 _NUMBERS = ("epsilon", "delta", "mu", "rho", "sensitivity", "noise_scale", "clip", "row_norm", "steps")
 
 
 def guarantee(statement: PrivacyStatement) -> list[Section]:
-    """What is guaranteed, in words and in symbols, and how it was reached."""
+    """The guarantee in words and symbols, and how it was computed."""
     words = dict(statement.sections())
     blocks: list[Block] = [Text(words["What is protected"])]
     if statement.private:
-        blocks += [Text(words["How strongly"]), _formula(statement), _formula_words(statement)]
-        blocks.append(_beliefs(statement))
+        blocks += [Text(words["How strongly"]), *_formula(statement), _beliefs(statement)]
     numbers = {name: getattr(statement, name) for name in _NUMBERS}
     known = {name: value for name, value in numbers.items() if value is not None}
     parts = ("How", "Randomness", "Conditions")
@@ -41,28 +40,24 @@ def guarantee(statement: PrivacyStatement) -> list[Section]:
     return [Section("What is guaranteed", blocks), Section("How it was computed", how)]
 
 
-def _formula(statement: PrivacyStatement) -> Text:
-    tail = " + δ" if statement.delta else ""
-    return Text(f"Pr[M(D) ∈ S] ≤ exp(ε) · Pr[M(D') ∈ S]{tail}", "formula")
-
-
-def _formula_words(statement: PrivacyStatement) -> Text:
+def _formula(statement: PrivacyStatement) -> list[Text]:
     relation = Neighbours.parse(statement.neighbors).words
-    delta = f" and δ = {statement.delta:g}" if statement.delta else ""
-    return Text(
+    tail, delta = (" + δ", f" and δ = {statement.delta:g}") if statement.delta else ("", "")
+    words = (
         f"with ε = {statement.epsilon:g}{delta}, for all sets S of results and all data sets D and D' that "
-        f"{relation}; M is what was run."
+        f"{relation}; M is the algorithm."
     )
+    return [Text(f"Pr[M(D) ∈ S] ≤ exp(ε) · Pr[M(D') ∈ S]{tail}", "formula"), Text(words)]
 
 
 def _beliefs(statement: PrivacyStatement) -> Table:
-    """The largest belief after the result, for several before it."""
+    """Upper bounds on the posterior belief for several prior beliefs."""
     odds = math.exp(min(statement.epsilon, 700.0))
     rows = [
         [f"{100 * prior:g} %", f"{100 * prior * odds / (1 - prior + prior * odds):.3g} %"]
         for prior in _PRIORS
     ]
-    but = f", apart from a failure probability of delta = {statement.delta:g}" if statement.delta else ""
+    but = f", except with probability delta = {statement.delta:g}" if statement.delta else ""
     of = "whether a given record was used"
     if statement.neighbors == Neighbours.REPLACE_ONE:
         of = "what a given record contains"
@@ -71,10 +66,10 @@ def _beliefs(statement: PrivacyStatement) -> Table:
 
 
 def public(statement: PrivacyStatement) -> Section:
-    """What everybody may know."""
+    """The public facts."""
     text = (
         "The guarantee assumes that everybody knows these. A setting that was chosen by looking at the data "
-        "tells something about them that is not covered."
+        "reveals something about them that the guarantee does not cover."
     )
     blocks: list[Block] = [Text(text)]
     blocks.append(facts(statement.public) if statement.public else Text("No setting is listed."))
@@ -82,7 +77,7 @@ def public(statement: PrivacyStatement) -> Section:
 
 
 def budget(ledger: PrivacyLedger | None, statement: PrivacyStatement, releases: Sequence[Block]) -> Section:
-    """What was charged, and what is left."""
+    """What was charged, and what remains."""
     words = dict(statement.sections()).get("Budget")
     blocks: list[Block] = [Text(words)] if words else []
     if ledger is not None:
@@ -92,7 +87,7 @@ def budget(ledger: PrivacyLedger | None, statement: PrivacyStatement, releases: 
 
 
 def ledger_blocks(ledger: PrivacyLedger, table: Table) -> list[Block]:
-    """What a ledger promises, what it holds as a table, and its course."""
+    """The promise of a ledger, its contents as a table, and a plot of its spending."""
     blocks: list[Block] = [Text(promise(ledger)), table]
     if ledger.history():
         words = f"what was spent over time, {ledger.spent:.4g} of {ledger.epsilon:g}"
@@ -101,7 +96,7 @@ def ledger_blocks(ledger: PrivacyLedger, table: Table) -> list[Block]:
 
 
 def together(statements: dict[str, PrivacyStatement]) -> list[Block]:
-    """What several releases guarantee together, where they can be added up."""
+    """The joint guarantee of several releases, if they can be added up."""
     alike = len({each.neighbors for each in statements.values()}) == 1
     if len(statements) < 2 or not alike or not all(each.private for each in statements.values()):
         return []
@@ -115,11 +110,11 @@ def data(schema: Schema | None, n_features: int | None) -> Section:
     """The public description of the records."""
     if schema is None:
         count = "an unstated number of" if n_features is None else f"{n_features:,}"
-        text = f"Rows of {count} numbers, without a schema; longer rows are scaled onto the row norm."
+        text = f"Rows of {count} numbers, without a schema; longer rows are scaled down to the row norm."
         return Section("The data", [Text(text)])
     text = (
-        "Every record becomes a row of numbers by itself, by this public description; numbers beyond their "
-        "bounds are moved onto them, and then scaled to [0, 1]."
+        "This public description determines how each record is encoded, independently of the others; numbers "
+        "are clipped to their bounds and scaled to [0, 1]."
     )
     blocks: list[Block] = [Text(text), *schema_blocks(schema.columns, schema.ignored)]
     if schema.privacy is not None:
@@ -129,7 +124,7 @@ def data(schema: Schema | None, n_features: int | None) -> Section:
 
 
 def weights(model: Any) -> Section:
-    """Weights by column and category, with intervals where there are any."""
+    """Weights by column and category, with intervals if there are any."""
     values = model.coefficient_values()
     heads, columns = list(values), [_cells(each) for each in values.values()]
     inferred = getattr(model, "inference_", None) is not None
@@ -146,13 +141,13 @@ def weights(model: Any) -> Section:
     return Section("The model", blocks)
 
 
-_OF_WEIGHTS = "Weights carry noise: that of a category which few records have is mostly noise. "
-_OF_INTERVALS = "Intervals count sampling and noise; where none is shown it cannot be known."
+_OF_WEIGHTS = "Weights are noisy: that of a category with few records is mostly noise. "
+_OF_INTERVALS = "Intervals account for sampling and noise; where none is shown, the weight is not determined."
 _NO_INTERVALS = "The solver gives no standard errors: noisy_newton does."
 
 
 def _cells(column: Sequence[Any]) -> list[Any]:
-    """Numbers with four digits; nothing for what is not known."""
+    """Numbers with four digits; None for NaN."""
     return [
         None if isinstance(each, float) and math.isnan(each) else
         float(f"{each:.4g}") if isinstance(each, float) else each
@@ -161,10 +156,10 @@ def _cells(column: Sequence[Any]) -> list[Any]:
 
 
 def evaluated(evaluation: Evaluation | None) -> Section:
-    """How good the model is."""
+    """The evaluation of the model."""
     if evaluation is None:
         text = (
-            "No evaluation was given. dperm.metrics.evaluate measures a model with intervals, and a "
+            "No evaluation was given. dperm.metrics.evaluate evaluates a model with intervals, and with a "
             "guarantee for the records that it is evaluated on."
         )
         return Section("How good it is", [Text(text)])
@@ -178,7 +173,7 @@ def evaluated(evaluation: Evaluation | None) -> Section:
 
 
 def compared(statement: PrivacyStatement) -> Section:
-    """Epsilons of others."""
+    """Epsilons of other deployments."""
     if not statement.private:
         return Section("Epsilon elsewhere", [Text("This result has no epsilon to compare.")])
     words = f"epsilons of deployments on a logarithmic scale, and {statement.epsilon:g}"
@@ -191,8 +186,8 @@ def questioned(answers: Answers) -> list[Section]:
     """The questions of the guidelines."""
     intro = Text("Its topics as questions, level by level of its pyramid:", link=SOURCE)
     first = Section("What NIST SP 800-226 asks about", [intro])
-    return [first, *(Section(level, [_answered(each)], 3) for level, each in answers.items())]
-
-
-def _answered(answers: dict[str, str]) -> Table:
-    return Table(["question", "answer"], list(answers.items()))
+    heads = ["question", "answer"]
+    return [
+        first,
+        *(Section(level, [Table(heads, list(each.items()))], 3) for level, each in answers.items()),
+    ]

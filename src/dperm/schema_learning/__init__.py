@@ -1,4 +1,4 @@
-"""What is not known publicly of a table's columns, learned with noise: what `dperm.Schema.learn` runs."""
+"""Private learning of schemas, the implementation of `dperm.Schema.learn`."""
 
 from dperm.schema_learning.learning import learn_schema
 from dperm.schema_learning.report import LearnedReport

@@ -1,6 +1,6 @@
-"""From noisy histograms to bounds: what lies outside is hardly more than a public share of the records.
+"""From noisy histograms to bounds that leave little more than a public share of the records outside.
 
-Whatever is computed here is computed from released counts, and costs nothing.
+Everything here is post-processing of released counts.
 """
 
 from __future__ import annotations
@@ -16,82 +16,56 @@ from dperm.schema_learning.histograms import Grid, Magnitudes, Numbers
 
 #: Share of the records that may lie beyond a bound.
 OUTSIDE = 0.005
-_CONFIDENCE = 0.99  # that no empty bin of all columns counts
-_SPREAD = 8.0  # a logarithm serves where half of the numbers are below that part of their bound
+_CONFIDENCE = 0.99  # that no empty bin of any column is taken for a nonempty one
+_SPREAD = 8.0  # a logarithmic scale is used if half of the numbers are below the bound over that
 
 
 @dataclass(frozen=True)
 class NoisyCounts:
-    """A released histogram.
-
-    Attributes
-    ----------
-    counts : ndarray
-    sigma : float
-        Standard deviation of the noise of a count.
-    n_bins : int
-        How many bins were released together.
-    """
+    """A released histogram."""
 
     counts: Numbers
-    sigma: float
-    n_bins: int
+    sigma: float  # standard deviation of the noise of a count
+    n_bins: int  # number of bins released together
 
     def detected(self) -> Numbers:
-        """The counts that stand out, and 0 for the others."""
+        """The significant counts, and 0 for the others."""
         z = float(ndtri(_CONFIDENCE ** (1.0 / self.n_bins)))
         return np.where(self.counts > z * self.sigma, self.counts, 0.0)
 
     def noise_of(self, bins: int) -> float:
-        """Standard deviation of a sum over so many bins."""
+        """Standard deviation of a sum over that many bins."""
         return self.sigma * math.sqrt(bins)
 
 
 @dataclass(frozen=True)
 class LearnedBounds:
-    """What was learned of a column of numbers.
-
-    Attributes
-    ----------
-    low, high : float
-    log : bool
-        Whether most numbers are far below the bound.
-    constant : bool
-        Whether one number is all that stands out.
-    missing : bool
-        Whether missing values stand out.
-    mass : float
-        Noisy number of records.
-    below, above : float
-        Noisy counts of what is clipped.
-    noise : float
-        Standard deviation of the larger one's noise.
-    """
+    """What was learned about a numeric column."""
 
     low: float
     high: float
-    log: bool
-    constant: bool
-    missing: bool
-    mass: float
-    below: float
-    above: float
-    noise: float
+    log: bool  # whether most numbers are far below the bound
+    constant: bool  # whether only one number has a significant count
+    missing: bool  # whether the count of missing values is significant
+    mass: float  # noisy number of records
+    below: float  # noisy count of the records that are clipped from below
+    above: float  # and from above
+    noise: float  # standard deviation of the noisier of the two
 
     def column(self, name: str) -> Numeric:
-        """Its description."""
+        """The description of the column."""
         transform = "log1p" if self.log else "none"
         missing = "column" if self.missing else "zero"
         return Numeric(name, _plain(self.low), _plain(self.high), transform=transform, missing=missing)
 
     @property
     def grid(self) -> Grid | None:
-        """Where to look more closely; None where that is of no use."""
+        """A finer grid to count on; None if that would not help."""
         return None if self.log or self.constant else Grid(self.low, self.high)
 
 
 def rough_bounds(noisy: NoisyCounts) -> LearnedBounds | None:
-    """Powers of two between which nearly all numbers lie; None where no bin stands out."""
+    """Powers of two between which nearly all numbers lie; None if no count is significant."""
     detected = noisy.detected()
     values, mass = detected[:-1], float(detected.sum())
     if not values.any():
@@ -114,9 +88,9 @@ def rough_bounds(noisy: NoisyCounts) -> LearnedBounds | None:
 
 
 def _outside(counts: Numbers, mass: float, sigma: float = 0.0) -> int:
-    """How many bins, from the first on, hold less than the share that may be outside.
+    """How many bins, from the first on, together hold at most the share that may be outside.
 
-    Less than that and the noise of their sum: bounds that are too wide cost less than those that cut.
+    Plus the noise of their sum: bounds that are too wide do less harm than bounds that clip too much.
     """
     noise = sigma * np.sqrt(np.arange(1, len(counts) + 1))
     more = np.cumsum(counts) > OUTSIDE * mass + noise
@@ -124,7 +98,7 @@ def _outside(counts: Numbers, mass: float, sigma: float = 0.0) -> int:
 
 
 def _is_spread(values: Numbers, edges: Numbers) -> bool:
-    """Whether half of the numbers above 0 are far below the bound, which is many units wide."""
+    """Whether half of the positive numbers are far below the bound, and the bound is many units wide."""
     if edges[0] < 0.0 or edges[-1] < 2.0 * _SPREAD:
         return False
     above = np.where(edges[1:] > 0.0, values, 0.0)
@@ -133,11 +107,11 @@ def _is_spread(values: Numbers, edges: Numbers) -> bool:
 
 
 def refined(rough: LearnedBounds, grid: Grid, noisy: NoisyCounts) -> LearnedBounds:
-    """Bounds on the lines of the grid between rough ones."""
+    """Bounds at edges of the grid between rough bounds."""
     edges, counts = grid.edges, noisy.counts
     start = _outside(counts, rough.mass, noisy.sigma)
     stop = len(counts) - _outside(counts[::-1], rough.mass, noisy.sigma)
-    if start >= stop:  # too much noise: as before
+    if start >= stop:  # too much noise
         return rough
     low = max(start - 1, 0)
     high = max(min(stop - 1, len(edges) - 1), low + 1)

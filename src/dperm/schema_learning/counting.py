@@ -1,4 +1,4 @@
-"""One pass over a table, or a part of one: exact counts of what its columns hold."""
+"""Exact counts of the values in the columns of a table, or of a part of one, in one pass."""
 
 from __future__ import annotations
 
@@ -12,49 +12,34 @@ import numpy as np
 from dperm.data.schema.table_columns import Category, read_columns
 from dperm.schema_learning.histograms import Histogram, Integers
 
-_BLOCK_ROWS = 32_768  # doubles that stay in cache while they are counted
+_BLOCK_ROWS = 32_768  # doubles that stay in the cache while they are counted
 
 
 @dataclass(frozen=True, repr=False)
 class Tally:
-    """Exact counts, NOT private: what one part of the records adds to those of another.
+    """Exact counts of some records, NOT private."""
 
-    Attributes
-    ----------
-    bins : ndarray of int64
-        Of all histograms, one after the other.
-    values : tuple of Counter
-        For each column of categories, the values that occur.
-    """
-
-    bins: Integers
-    values: tuple[Counter[Category], ...]
+    bins: Integers  # the concatenated histograms
+    values: tuple[Counter[Category], ...]  # for each categorical column, the counts of its values
 
     def __add__(self, other: Tally) -> Tally:
-        """Counts of the records of both."""
+        """The counts of both sets of records together."""
         values = (one + another for one, another in zip(self.values, other.values, strict=True))
         return Tally(self.bins + other.bins, tuple(values))
 
 
 @dataclass(frozen=True)
 class Counting:
-    """What is counted of each record: public, and sent to the workers of a cluster.
+    """What to count; public, and sent to the workers of a cluster.
 
-    A record counts once in each column at most: which bin or value depends on its own cell alone.
-
-    Attributes
-    ----------
-    numeric : mapping of str to Histogram
-    categorical : mapping of str to type
-    names : tuple of str
-        All columns that a table may have.
+    A record counts at most once in each column, in a bin or for a value that depends on its cell alone.
     """
 
     numeric: Mapping[str, Histogram]
     categorical: Mapping[str, type[Category]]
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # all columns that a table may have
 
-    def nothing(self) -> Tally:
+    def zero(self) -> Tally:
         """The counts of no records."""
         n_bins = sum(each.n_bins for each in self.numeric.values())
         return Tally(np.zeros(n_bins, np.int64), tuple(Counter() for _ in self.categorical))

@@ -1,4 +1,4 @@
-"""Public bins of numbers: powers of two, and a grid between two of them."""
+"""Public bins for numbers: powers of two, and a uniform grid between two of them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ _MAGNITUDES = LARGEST_EXPONENT - LEAST_EXPONENT + 1
 
 @dataclass(frozen=True)
 class Magnitudes:
-    """Bins by sign and magnitude: ``2^(e-1) < |x| <= 2^e``, the last e for what is larger; 0; missing.
+    """Bins by sign and magnitude, ``2^(e-1) < |x| <= 2^e``; one for 0; one for missing values.
 
-    In the order of the values, missing ones last; magnitudes below the least count as 0.
+    They are in ascending order, missing values last. Magnitudes below the smallest bin count as 0, those
+    above the largest bin count in that.
     """
 
     n_bins = 2 * _MAGNITUDES + 2
 
     @property
     def edges(self) -> Numbers:
-        """Ends of the bins but the last, ascending: bin i lies between edges i and i + 1."""
+        """Edges of the bins other than the last, ascending: bin i lies between edges i and i + 1."""
         powers = np.exp2(np.arange(LEAST_EXPONENT, LARGEST_EXPONENT + 1))
         return np.concatenate([-powers[::-1], [0.0, 0.0], powers])
 
     def counts(self, values: Numbers) -> Integers:
         """How many of the values are in each bin."""
-        # The bits of a double less 1, without the lower 52: equal for what has the same sign and magnitude.
+        # The upper 12 bits of (the bits of a double, minus 1): the same for all values of a bin.
         raw = (values.view(np.uint64) - np.uint64(1)) >> np.uint64(52)
         every = np.bincount(raw.view(np.int64), minlength=4096)
         odd = int(every[_ZERO_OR_NAN].sum())
@@ -45,12 +46,12 @@ class Magnitudes:
         return counts
 
 
-# Of 0 and of NaN, of either sign, there remain sign and exponent of another NaN: -0 and NaN, 0 and -NaN.
+# Zeros fall among NaNs of the other sign: -0 and NaN in the first, 0 and -NaN in the second.
 _ZERO_OR_NAN = [2047, 4095]
 
 
 def _bin_of_raw() -> Integers:
-    """The bin of each sign and exponent of a double's bits less 1."""
+    """The bin for each of the 4096 upper bits of (the bits of a double, minus 1)."""
     raw = np.arange(4096)
     rank = np.clip((raw & 2047) - 1022, LEAST_EXPONENT - 1, LARGEST_EXPONENT) - LEAST_EXPONENT + 1
     bins: Integers = np.where(raw >> 11, _MAGNITUDES - rank, _MAGNITUDES + rank)
@@ -62,10 +63,10 @@ _BINS = _bin_of_raw()
 
 @dataclass(frozen=True)
 class Grid:
-    """Bins of equal width from `low` to `high`, and one for what is above and one for the rest.
+    """Bins of equal width from `low` to `high`, and one bin on either side.
 
-    Bin i lies between edges i - 1 and i, the upper one included. What is at `low` or below is in bin 0.
-    Missing values are in none.
+    Bin i lies between edges i - 1 and i, the upper edge included. Values up to and including `low` are in bin
+    0. Missing values are in none.
     """
 
     low: float
@@ -76,7 +77,7 @@ class Grid:
 
     @cached_property
     def edges(self) -> Numbers:
-        """Ends of the bins between the bounds."""
+        """Edges of the bins between the bounds."""
         return np.linspace(self.low, self.high, self.n_lines + 1)
 
     def counts(self, values: Numbers) -> Integers:

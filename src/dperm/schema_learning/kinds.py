@@ -1,4 +1,4 @@
-"""Which columns are numbers and which are categories: public, told by types and by the caller."""
+"""Which columns are numeric and which are categorical: public, given by their types and by the caller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dperm.errors import DataError
 
 NUMERIC, CATEGORICAL, IGNORED = "numeric", "categorical", "ignored"
 
-#: What a column of each type may be taken for, the default first; and the values of its categories.
+#: Possible kinds of a column of each type, the default first; and the type of its categories.
 _CHOICES: dict[str, tuple[tuple[str, ...], type[Category]]] = {
     "numbers": ((NUMERIC, CATEGORICAL), int),
     "truth values": ((CATEGORICAL, NUMERIC), bool),
@@ -22,41 +22,29 @@ _CHOICES: dict[str, tuple[tuple[str, ...], type[Category]]] = {
 
 @dataclass(frozen=True)
 class Kinds:
-    """What is public about the columns of a table before anything is counted.
-
-    Attributes
-    ----------
-    numeric : tuple of str
-        Columns of numbers.
-    categorical : mapping of str to type
-        Columns of categories, and of which type those are: str, int or bool.
-    ignored : tuple of str
-    label : str or None
-        Which of them is to be predicted.
-    names : tuple of str
-        All columns in the order of the table.
-    """
+    """What is publicly known about the columns of a table before anything is counted."""
 
     numeric: tuple[str, ...]
+    #: Categorical columns, and the type of their categories: str, int or bool.
     categorical: Mapping[str, type[Category]]
     ignored: tuple[str, ...]
-    label: str | None
-    names: tuple[str, ...]
+    label: str | None  # the column to predict
+    names: tuple[str, ...]  # all columns, in the order of the table
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """Columns in which a record counts once at most."""
+        """The columns that are counted, in each of which a record counts at most once."""
         return (*self.numeric, *self.categorical)
 
     def words(self) -> dict[str, str]:
-        """Kind of every column that is counted, as text."""
+        """The kind of each counted column as text."""
         values = {str: "text", int: "whole numbers", bool: "truth values"}
         categories = {name: f"{CATEGORICAL} ({values[kind]})" for name, kind in self.categorical.items()}
         return {name: categories.get(name, NUMERIC) for name in self.names if name in self.counted}
 
 
 def kinds_of(types: Mapping[str, str], kinds: Mapping[str, str] | None, label: str | None) -> Kinds:
-    """The kind of every column: the given one, else what its type says; a label is categorical.
+    """The kind of every column: the given one, or else the default for its type; a label is categorical.
 
     Parameters
     ----------
@@ -68,7 +56,7 @@ def kinds_of(types: Mapping[str, str], kinds: Mapping[str, str] | None, label: s
     Raises
     ------
     ValueError
-        For columns that are not there or cannot be what they are said to be.
+        For columns that do not exist or cannot be of the given kind.
     """
     if kinds is not None and not isinstance(kinds, Mapping):
         raise TypeError(f"kinds must be a mapping from columns to kinds, got {type(kinds).__name__}")
@@ -84,7 +72,7 @@ def kinds_of(types: Mapping[str, str], kinds: Mapping[str, str] | None, label: s
     numeric = tuple(name for name, kind in chosen.items() if kind == NUMERIC)
     categorical = {name: _CHOICES[types[name]][1] for name, kind in chosen.items() if kind == CATEGORICAL}
     if not {*numeric, *categorical} - {label}:
-        raise ValueError("there is no column to describe, besides the label and those that are ignored")
+        raise ValueError("there is no column to describe besides the label and ignored columns")
     ignored = tuple(name for name, kind in chosen.items() if kind == IGNORED)
     return Kinds(numeric, categorical, ignored, label, tuple(types))
 
@@ -101,6 +89,6 @@ def _kind(name: Any, what: str, given: str | None) -> str:
         raise ValueError(f"kinds[{name!r}] must be 'numeric', 'categorical' or 'ignored', got {given!r}")
     wanted = "neither a numeric nor a categorical column" if given is None else f"no {given} column"
     raise ValueError(
-        f"column {name!r} holds {what}, which is {wanted}: turn it into something else, or "
-        f"leave it out with kinds={{{name!r}: 'ignored'}}"
+        f"column {name!r} holds {what}, which is {wanted}: convert it, or leave it out with "
+        f"kinds={{{name!r}: 'ignored'}}"
     )

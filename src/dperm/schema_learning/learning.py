@@ -1,4 +1,4 @@
-"""Bounds and categories from noisy counts: two passes over the records, one charge."""
+"""Bounds and categories from noisy counts, in two passes over the records and one charge."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def learn_schema(
     first, second = terms.multipliers(_FIRST if known.numeric else Fraction(1))
     private = _magnitudes(source, known)
     sensitivity = private.sensitivity(terms.neighbors)
-    gaussian_scale(max(first, second) * sensitivity, private.grid)  # refuses noise that cannot be drawn
+    gaussian_scale(max(first, second) * sensitivity, private.grid)  # raises if the noise cannot be drawn
     sigma = first * sensitivity
     n_columns = len(known.categorical)
     threshold = publication_threshold(sigma, terms.slack, n_columns) if n_columns else None
@@ -71,7 +71,7 @@ def learn_schema(
 
 
 def _magnitudes(source: Source, known: Kinds) -> OpenCounts:
-    """Of numbers the signs and magnitudes, of categories the values, all in one pass."""
+    """Counts of numbers by sign and magnitude, and of categories by value, in one pass."""
     histograms: dict[str, Histogram] = dict.fromkeys(known.numeric, Magnitudes())
     tally = source.total(Counting(histograms, known.categorical, known.names))
     return OpenCounts(tally.bins, tally.values, columns=len(known.counted))
@@ -80,7 +80,7 @@ def _magnitudes(source: Source, known: Kinds) -> OpenCounts:
 def _refined(
     release: Releaser, multiplier: float, source: Source, known: Kinds, rough: Mapping[str, LearnedBounds]
 ) -> dict[str, LearnedBounds]:
-    """Bounds on the lines of a grid, of the columns that have use for one."""
+    """Bounds at edges of a grid, for the columns that benefit from one."""
     grids = {name: grid for name, each in rough.items() if (grid := each.grid) is not None}
     if not grids:
         return {}
@@ -92,7 +92,7 @@ def _refined(
 
 
 def _histograms(names: Any, bins: NDArray[np.int64], sigma: float) -> dict[str, NoisyCounts]:
-    """A released vector, cut into the histograms of the columns."""
+    """A released vector, split into the histograms of the columns."""
     parts = bins.reshape(len(names), -1) if len(names) else bins
     return {
         name: NoisyCounts(part.astype(np.float64), sigma, bins.size)

@@ -1,4 +1,4 @@
-"""What a learned schema cuts off, as far as noisy counts tell."""
+"""What a learned schema cuts off, according to noisy counts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _HEAD = ("column", "learned", "below", "above", "unknown", "+-")
 
 
 class LearnedReport:
-    """For each column what was learned of it, and the noisy shares of the records that lie outside.
+    """What was learned about each column, and the noisy shares of the records that lie outside.
 
     Parameters
     ----------
     columns : sequence of mapping
-        With ``name``, ``learned`` (in words), and the shares ``below``, ``above`` or ``unknown`` (missing
-        values among them), and ``noise``, the standard deviation of what noise adds to them.
+        With ``name``, ``learned`` (as text), the shares ``below``, ``above`` or ``unknown`` (including
+        missing values), and ``noise``, the standard deviation of their noise.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class LearnedReport:
         self.columns = tuple(map(dict, columns))
 
     def __str__(self) -> str:
-        """Return a table for people."""
+        """Return a table as text."""
         rows = [_HEAD, *map(_row, self.columns)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = (
@@ -39,7 +39,7 @@ class LearnedReport:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks."""
+        """Return a table as HTML."""
         return Document("", [Table(_HEAD, [_row(each) for each in self.columns])]).to_fragment()
 
 

@@ -1,4 +1,4 @@
-"""From what was released to a schema, with its report and its statement."""
+"""From the releases to a schema with its report and its statement."""
 
 from __future__ import annotations
 
@@ -22,44 +22,34 @@ from dperm.statement.privacy_statement import PrivacyStatement
 
 @dataclass(frozen=True)
 class Learned:
-    """What was released of the columns.
-
-    Attributes
-    ----------
-    kinds : Kinds
-    bounds : mapping of str to LearnedBounds
-        Of the numeric columns of which some numbers stood out.
-    categories : mapping of str to dict
-        Of the categorical columns: values that showed, and their noisy counts.
-    sigma : float
-        Standard deviation of the noise of such a count.
-    """
+    """What was released about the columns."""
 
     kinds: Kinds
-    bounds: Mapping[str, LearnedBounds]
+    bounds: Mapping[str, LearnedBounds]  # of the numeric columns with significant counts
+    #: Of the categorical columns: published values and their noisy counts.
     categories: Mapping[str, Mapping[Category, int]]
-    sigma: float
+    sigma: float  # standard deviation of the noise of such a count
 
     def schema(self, statement: PrivacyStatement) -> Schema:
-        """The schema of what was learned.
+        """The learned schema.
 
         Raises
         ------
         DataError
-            If nothing was.
+            If nothing was learned.
 
         Warns
         -----
         PrivacyWarning
-            If a column had to be left out, or of the label fewer than two values showed.
+            If a column had to be left out, or fewer than two values of the label were published.
         """
         label, names = self.kinds.label, self.kinds.names
         described = {name: each for name in names if name != label and (each := self._column(name))}
         left_out = [name for name in self.kinds.counted if name not in described and name != label]
         if not described:
             raise DataError(
-                f"nothing of the columns stood out from the noise ({self.sigma:.3g} in a count): the budget "
-                "is too small for these records. The charge stays"
+                f"no column stood out from the noise ({self.sigma:.3g} in a count): the budget is too small "
+                "for these records. The charge stays"
             )
         self._warn(left_out)
         ignored = [name for name in names if name in (*left_out, *self.kinds.ignored)]
@@ -93,12 +83,12 @@ class Learned:
             warn_caller("; ".join(problems), PrivacyWarning)
 
     def _records(self) -> float:
-        """Noisy number of records, as the fullest column tells."""
+        """Noisy number of records, estimated from the column with the most."""
         sums = [float(sum(each.values())) for each in self.categories.values()]
         return max([*sums, *(each.mass for each in self.bounds.values()), 1.0])
 
     def _report(self, name: str) -> dict[str, Any]:
-        """What was learned of a column, and the shares of what is outside."""
+        """What was learned about a column, and the shares of the records outside."""
         if name in self.bounds:
             found = self.bounds[name]
             words = [f"{found.low:g} to {found.high:g}"]
@@ -121,7 +111,7 @@ def _share(count: float, records: float) -> float:
 
 
 def public_facts(kinds: Kinds, terms: Terms, threshold: int | None) -> dict[str, Any]:
-    """What was treated as public, and what was fixed before anything was counted."""
+    """What was treated as public, and settings fixed before anything was counted."""
     facts: dict[str, Any] = {
         "kinds": kinds.words(),
         "magnitudes": f"powers of two from 2^{LEAST_EXPONENT} to 2^{LARGEST_EXPONENT}",
@@ -137,14 +127,14 @@ def public_facts(kinds: Kinds, terms: Terms, threshold: int | None) -> dict[str,
 def learned_statement(
     terms: Terms, release: Releaser, facts: Mapping[str, Any], threshold: int | None
 ) -> PrivacyStatement:
-    """The guarantee, from what was released."""
+    """The guarantee, from the record of releases."""
     mechanism = (
         f"Gaussian noise on counts of signs and magnitudes, then in {Grid.n_lines} bins between bounds"
     )
-    notes = ["What the columns are called, and which are numbers, is taken from the table as public."]
+    notes = ["The names of the columns, and which of them are numeric, are taken from the table as public."]
     if threshold is not None:
-        mechanism += f"; a value of a categorical column shows if its noisy count is {threshold} at least"
-        notes.append("The time that it took tells how many different values there are.")
+        mechanism += f"; a categorical value is published if its noisy count is at least {threshold}"
+        notes.append("The running time reveals how many distinct values there are.")
     last = release.releases[-1]
     return PrivacyStatement(
         epsilon=terms.epsilon,

@@ -1,9 +1,9 @@
-"""Tables of every sort, read in passes: their columns' types, and a sum over their parts."""
+"""Tables of every sort: the types of their columns, and passes that count their records."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, Protocol
 
@@ -21,24 +21,21 @@ from dperm.schema_learning.kinds import CATEGORICAL, NUMERIC
 
 
 class Source(Protocol):
-    """A table, wherever it is; `label` is the column to predict, where the table itself says so."""
+    """A table, wherever it is stored; `label` is the column to predict if the table names it."""
 
     label: str | None
 
     def types(self) -> dict[str, str]:
-        """What each column holds, in words of `dperm.schema_learning.kinds`; no cell is looked at."""
+        """What each column holds, in terms of `dperm.schema_learning.kinds`; independent of the cells."""
 
     def total(self, counting: Counting) -> Tally:
         """The counts of all records, in one pass."""
 
 
 def source_of(frame: Any, kinds: Mapping[str, str] | None) -> Source:
-    """The table that a caller means.
+    """The source for a table of any sort.
 
-    Raises
-    ------
-    TypeError, DataError
-        For what is no table with names and types of its columns.
+    Raises TypeError or DataError if it is not a table whose columns have names and types.
     """
     if isinstance(frame, RecordFiles):
         return FileSource(frame.tables, frame.label, kinds or {})
@@ -60,18 +57,18 @@ class TableSource:
         self._table = table
 
     def types(self) -> dict[str, str]:
-        """Those of the columns."""
+        """What each column holds."""
         if isinstance(self._table, Mapping):
             return {name: _type_of_array(name, column) for name, column in self._table.items()}
         return frame_types(self._table)
 
     def total(self, counting: Counting) -> Tally:
-        """Column by column."""
+        """The counts of all records."""
         return counting(self._table)
 
 
 class FileSource:
-    """Parquet or CSV files, which must not change from one pass to the next."""
+    """Parquet or CSV files, which must not change between passes."""
 
     def __init__(self, tables: Tables, label: str | None, kinds: Mapping[str, str]) -> None:
         self.label, self._tables = label, tables
@@ -80,22 +77,22 @@ class FileSource:
         self._files = MappedFiles(self._tables.paths)
 
     def types(self) -> dict[str, str]:
-        """Those of the first file."""
+        """What each column of the first file holds."""
         return frame_types(pyarrow().schema(list(self._tables.types().items())).empty_table())
 
     def total(self, counting: Counting) -> Tally:
-        """Chunk by chunk, each read while the one before it is counted."""
-        wanted, total = (*counting.numeric, *counting.categorical), counting.nothing()
+        """The counts of all records, chunk by chunk with prefetching."""
+        wanted, total = (*counting.numeric, *counting.categorical), counting.zero()
         batches = self._tables.only(wanted).batches(self._files, threads=True)
         with self._files.unchanged(), closing(one_ahead(batches, threaded=True)) as each:
             for batch in each:
                 total += counting(pyarrow().Table.from_batches([batch]))
-                del batch  # not kept while the next one is waited for
+                del batch  # or it would stay in memory while waiting for the next one
         return total
 
 
 class DaskSource:
-    """A Dask data frame: workers count their partitions."""
+    """A Dask data frame, whose partitions are counted by the workers."""
 
     label: str | None = None
 
@@ -105,23 +102,24 @@ class DaskSource:
         self._frame = frame
 
     def types(self) -> dict[str, str]:
-        """Those that the collection declares."""
+        """What each column holds, as the collection declares it."""
         return frame_types(self._frame._meta)
 
     def total(self, counting: Counting) -> Tally:
-        """Partition by partition; their sums are added up two by two."""
+        """The counts of all records, by a tree reduction over the partitions."""
         import dask
 
         count, added = dask.delayed(counting), dask.delayed(Tally.__add__)
         sums = [count(part) for part in self._frame.to_delayed()]
         while len(sums) > 1:
-            sums = [added(*pair) if len(pair) == 2 else pair[0] for pair in _pairs(sums)]
+            last = sums[-1:] if len(sums) % 2 else []
+            sums = [added(*pair) for pair in zip(sums[::2], sums[1::2], strict=False)] + last
         (total,) = dask.compute(*sums)
         return total  # type: ignore[no-any-return]
 
 
 def frame_types(table: Any) -> dict[str, str]:
-    """What the columns of a data frame hold: their types, and not their cells, say so."""
+    """What the columns of a data frame hold, according to their types rather than their cells."""
     frame = as_frame(table)
     return {name: _type_of_series(frame.get_column(name)) for name in frame.columns}
 
@@ -129,7 +127,7 @@ def frame_types(table: Any) -> dict[str, str]:
 def _type_of_series(series: Any) -> str:
     import narwhals as nw
 
-    if str(getattr(series.to_native(), "dtype", "")) == "object":  # narwhals would look at the cells
+    if str(getattr(series.to_native(), "dtype", "")) == "object":  # narwhals would inspect the cells
         return "objects"
     dtype = series.dtype
     if dtype.is_numeric():
@@ -141,7 +139,7 @@ def _type_of_series(series: Any) -> str:
 def _type_of_array(name: Any, column: Any) -> str:
     if not hasattr(column, "dtype"):
         raise DataError(
-            f"column {name!r} is a {type(column).__name__}, whose cells alone tell its type, and types are "
+            f"column {name!r} is a {type(column).__name__}, whose type depends on its cells, but types are "
             "public: make it an array or a series, or pass a data frame"
         )
     kind = getattr(column.dtype, "kind", "O")
@@ -150,10 +148,6 @@ def _type_of_array(name: Any, column: Any) -> str:
 
 
 def _csv_types(tables: CsvTables, kinds: Mapping[str, str]) -> dict[str, Any]:
-    """Types in which the columns of a text file are read: those that were declared, but for `kinds`."""
+    """Types in which the columns of a text file are read: as declared, unless `kinds` overrides them."""
     wanted = {NUMERIC: pyarrow().float64(), CATEGORICAL: pyarrow().string()}
     return {name: wanted.get(kinds.get(name, ""), kind) for name, kind in tables.column_types.items()}
-
-
-def _pairs(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    return (items[start : start + 2] for start in range(0, len(items), 2))

@@ -1,4 +1,4 @@
-"""What learning a schema may cost."""
+"""The privacy terms of learning a schema."""
 
 from __future__ import annotations
 
@@ -15,32 +15,20 @@ from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Accountant, Units, budget_units, units_as_float
 
-_SHARE_OF_LEDGER = Fraction(1, 20)  # of mu^2, where no epsilon is given
-_SHARE_OF_SLACK = 0.125  # of what a ledger has left, where no delta is given: it never runs out
-_SLACK = 0.1  # of delta, for values that only one record has
-_LEAST_EPSILON = 1e-9  # that is stated
+_SHARE_OF_LEDGER = Fraction(1, 20)  # of mu^2, by default
+_SHARE_OF_SLACK = 0.125  # of what the ledger has left, by default; so it never runs out
+_SLACK = 0.1  # share of delta for values that only one record has
+_MIN_EPSILON = 1e-9  # in statements
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What is asked for, checked.
+    """The guarantee to give, checked."""
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        Guarantee of all releases together.
-    units : int or math.inf
-        Their mu^2.
-    slack : float
-        The part of delta for values that only one record has.
-    neighbors : Neighbours
-    ledger : PrivacyLedger or None
-    """
-
-    epsilon: float
+    epsilon: float  # of all releases together
     delta: float
-    units: Units
-    slack: float
+    units: Units  # their mu^2
+    slack: float  # the part of delta for values that only one record has
     neighbors: Neighbours
     ledger: PrivacyLedger | None
 
@@ -50,11 +38,11 @@ class Terms:
         return math.sqrt(units_as_float(self.units))
 
     def budget(self) -> Budget:
-        """What the releases may cost together."""
+        """The budget of all releases."""
         return Budget(self.units, slack=self.slack)
 
     def multipliers(self, first: Fraction) -> tuple[float, float]:
-        """Noise over sensitivity of two releases, the first of which takes a share of mu^2."""
+        """Noise multipliers of two releases, the first of which takes a given share of mu^2."""
         budget = self.budget()
         one = budget.share(1, first)
         budget.spend(0 if one == math.inf else one)
@@ -70,12 +58,9 @@ def terms_of(
     neighbors: str | None,
     ledger: PrivacyLedger | None,
 ) -> Terms:
-    """The terms that are asked for; what is not given is a share of the ledger's.
+    """Checked terms; those not given are a share of what the ledger has.
 
-    Raises
-    ------
-    ValueError, TypeError
-        For terms out of range, or where there is no ledger to take a share of.
+    Raises ValueError or TypeError for terms out of range, or if there is no ledger to take a share of.
     """
     if ledger is not None:
         check_ledger(ledger)
@@ -83,17 +68,17 @@ def terms_of(
         raise ValueError("give epsilon and delta, or a ledger to take a share of")
     relation = relation_of(neighbors, ledger)
     delta, slack = _delta_and_slack(delta, categories, ledger)
-    left = math.nextafter(delta - slack, 0.0)
+    remaining_delta = math.nextafter(delta - slack, 0.0)
     if epsilon is not None:
         epsilon = check_positive_epsilon(epsilon)
-        return Terms(epsilon, delta, budget_units(epsilon, left), slack, relation, ledger)
+        return Terms(epsilon, delta, budget_units(epsilon, remaining_delta), slack, relation, ledger)
     assert ledger is not None
     whole = ledger.caps.units
     if whole == math.inf:
         return Terms(math.inf, delta, math.inf, slack, relation, ledger)
     squares = 2 if ledger.accountant is Accountant.ZCDP else 1  # mu^2 = 2 rho
     units = math.floor(_SHARE_OF_LEDGER * squares * Fraction(whole))
-    epsilon = max(gdp_epsilon(math.sqrt(units_as_float(units)), left), _LEAST_EPSILON)
+    epsilon = max(gdp_epsilon(math.sqrt(units_as_float(units)), remaining_delta), _MIN_EPSILON)
     return Terms(epsilon, delta, units, slack, relation, ledger)
 
 
@@ -109,7 +94,7 @@ def _delta_and_slack(
     room = ledger.room.slack
     if room == 0:
         raise ValueError(
-            "the ledger has no slack left, and values that nobody listed can only be shown with some: "
+            "the ledger has no slack left, which publishing unlisted values requires: use "
             "Ledger(..., slack=...), or declare the columns yourself"
         )
     slack = _SLACK * ledger.delta if room == math.inf else _SHARE_OF_SLACK * slack_as_float(room)

@@ -1,4 +1,4 @@
-"""Choosing a model privately."""
+"""Private hyperparameter search."""
 
 from dperm.search.private_search import PrivateSearch
 

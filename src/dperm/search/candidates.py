@@ -1,4 +1,4 @@
-"""What is chosen from: an estimator, and settings that are public."""
+"""The candidates of a search: an estimator, and public settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.estimators.shared_records import SharedRecords
 from dperm.search.records import Records
 
-# Parameters of a model that are the search's own.
+# Parameters of a model that the search sets, or that must be the same for all candidates.
 _OWN = (
     "epsilon",
     "delta",
@@ -32,7 +32,7 @@ Settings = Mapping[str, Any]
 
 
 class Candidates:
-    """Copies of an estimator, each with its settings.
+    """Copies of an estimator, each with its own settings.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Candidates:
     Raises
     ------
     TypeError, ValueError
-        For another estimator, or settings that it does not take or that the search decides on.
+        For another estimator, or settings that it does not accept or that the search sets itself.
     """
 
     def __init__(self, estimator: Any, candidates: Any) -> None:
@@ -70,16 +70,16 @@ class Candidates:
 
     @property
     def model(self) -> PrivateLinearModel:
-        """The model as it was given, without the settings of a candidate."""
+        """The model as given, without the settings of a candidate."""
         return model_of(self.estimator)
 
     @property
     def is_pipeline(self) -> bool:
-        """Whether the model comes after other steps."""
+        """Whether the model is the last step of a pipeline."""
         return bool(self._prefix)
 
     def make(self, index: int, **terms: Any) -> Any:
-        """A copy of the estimator with the settings of a candidate, and these parameters of the model."""
+        """A copy of the estimator with the settings of a candidate, and `terms` for its model."""
         made = clone(self.estimator).set_params(**self.settings[index])
         model = model_of(made)
         if "callback" in (model.solver_options or {}):
@@ -88,31 +88,31 @@ class Candidates:
         return made
 
     def fitted_to(self, records: Records) -> SharedRecords | PipelineRecords:
-        """Records that copies are fitted to."""
+        """The records, ready to fit copies to."""
         if self._prefix:
             return PipelineRecords(records, f"{self._prefix}sample_weight")
         return SharedRecords(records.X, records.y, records.counts, records.weights)
 
 
 class PipelineRecords:
-    """Records that pipelines are fitted to, one by one; `weight` is what a pipeline calls their weights."""
+    """Records for fitting pipelines one by one; `weight` is the pipeline's keyword for their weights."""
 
     def __init__(self, records: Records, weight: str) -> None:
         self._records = records
         self._weights = {} if records.weights is None else {weight: records.weights}
 
     def check(self, pipeline: Pipeline, settings: Settings) -> None:
-        """Raise what a fit would raise of the records."""
+        """Raise the errors that a fit would raise for these records."""
         X, y = self._records.X, self._records.y
         X = pipeline[:-1].fit_transform(X, y) if len(pipeline) > 1 else X
         model_of(pipeline)._objective(X, y, None, self._records.weights)
 
     def fit(self, pipeline: Pipeline, settings: Settings) -> None:
-        """Fit a pipeline, whose `settings` it holds."""
+        """Fit a pipeline, which has its `settings` already."""
         pipeline.fit(self._records.X, self._records.y, **self._weights)
 
     def fit_all(self, pipelines: Iterable[Pipeline], settings: Iterable[Settings]) -> None:
-        """Fit each."""
+        """Fit each of them."""
         for pipeline, own in zip(pipelines, settings, strict=True):
             self.fit(pipeline, own)
 

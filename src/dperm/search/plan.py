@@ -1,4 +1,4 @@
-"""How a search spends its budget: decided from public numbers, before anything is drawn."""
+"""How a search spends its budget: a function of public numbers alone, before any randomness is drawn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dperm.accounting.units import UNITS_PER_ONE, budget_units, units_as_float
 
 METHODS = ("auto", "all_candidates", "random_trials")
 
-# With geometrically many trials, 9 (k - 1) on average, each of k candidates is tried with probability 0.9.
+# With a geometric number of trials of mean 9 (k - 1), each of k candidates is tried with probability 0.9.
 _TRIALS_PER_OTHER_CANDIDATE = 9
 _UP = 1.0 + 1e-11
 
@@ -34,19 +34,19 @@ class SearchPlan:
     Attributes
     ----------
     fit : int
-        Of one fit on the training part.
+        One fit on the training part.
     choice : int
-        Of the choice on the validation part; of the score of one trial.
+        The selection on the validation part, or the score of one trial.
     refit : int
-        Of the last fit, on all records; 0 for none.
+        The final fit on all records; 0 for none.
     accountant : Accountant
-        What the units count.
+        The measure that the units count.
     budget : Budget or ScheduledBudget
-        What the whole search is charged.
+        The charge for the whole search.
     law : TruncatedNegativeBinomial, optional
-        Of the number of trials; None where every candidate is tried.
+        Distribution of the number of trials; None if every candidate is tried.
     slack : float
-        In delta, of one fit, beside its units.
+        Slack in delta of one fit, in addition to its units.
     """
 
     fit: int
@@ -59,13 +59,13 @@ class SearchPlan:
 
     @property
     def method(self) -> str:
-        """Its name."""
+        """Name of the method."""
         return "all_candidates" if self.law is None else "random_trials"
 
 
 @dataclass(frozen=True)
 class SearchTerms:
-    """Public numbers that a plan is made of."""
+    """The public numbers that determine a plan."""
 
     candidates: int
     epsilon: float
@@ -77,12 +77,12 @@ class SearchTerms:
 
     @property
     def accountant(self) -> Accountant:
-        """What is counted: what the ledger counts, else mu^2."""
+        """The accountant of the ledger, or mu^2 without one."""
         return Accountant.GDP if self.ledger is None else self.ledger.accountant
 
 
 def search_plan(method: str, terms: SearchTerms) -> SearchPlan:
-    """The plan by that name; of "auto" the one whose fits get more, as far as the ledger can pay it."""
+    """The plan for the method; for "auto", the affordable one with more budget for each fit."""
     every = _all_candidates(terms)
     if method == "all_candidates" or (method == "auto" and terms.candidates == 1):
         return every
@@ -91,25 +91,25 @@ def search_plan(method: str, terms: SearchTerms) -> SearchPlan:
     trials = _random_trials(terms)
     if method == "random_trials":
         return trials
-    return trials if trials.fit > every.fit and _can_be_paid(trials, terms) else every
+    return trials if trials.fit > every.fit and _is_affordable(trials, terms) else every
 
 
 def plan_with_slack(terms: SearchTerms) -> SearchPlan:
-    """A plan for fits with secret batches: each costs mu^2, and an equal part of some slack in delta.
+    """A plan for fits with secret batches: each costs mu^2 and an equal share of a slack in delta.
 
-    The slack is a tenth of delta at most, and an eighth of what a ledger has left: see `Ledger`.
+    The slack is at most a tenth of delta, and at most an eighth of what the ledger has left: see `Ledger`.
 
     Raises
     ------
     ValueError
-        Where there is none: for random trials, without a slack in the ledger, or where it counts rho.
+        For random trials, for a ledger that counts rho, or if the ledger has no slack left.
     """
     if terms.method == "random_trials" or terms.accountant is not Accountant.GDP:
         instead = (
             "a ledger that counts mu^2" if terms.accountant is Accountant.ZCDP else "method='all_candidates'"
         )
         raise ValueError(
-            "a candidate's fit has secret batches, whose cost is mu^2 and a slack in delta: that takes "
+            "a candidate's fit has secret batches, whose cost is mu^2 and a slack in delta: that needs "
             f"{instead}, or solvers with full-batch Gaussian noise such as 'noisy_gd'"
         )
     return _all_candidates(terms, _granted_slack(terms))
@@ -124,10 +124,7 @@ def _granted_slack(terms: SearchTerms) -> float:
             granted.append(own)
             return FitCost(0.0, own)
 
-        def charge(ledger: PrivacyLedger) -> None:
-            ledger.charge(epsilon=terms.epsilon, delta=terms.delta, neighbors=terms.neighbors, cost=cost)
-
-        terms.ledger.cost_of(charge)
+        _priced(terms.ledger, terms, cost)
         slack = min([slack, *granted]) if granted else 0.0
     if slack == 0.0:
         raise ValueError(
@@ -138,7 +135,7 @@ def _granted_slack(terms: SearchTerms) -> float:
 
 
 def _all_candidates(terms: SearchTerms, slack: float = 0.0) -> SearchPlan:
-    """Every candidate once. Fits and choice read different parts of the records: they cost the larger."""
+    """Every candidate once. Fits and selection read disjoint records: together they cost the maximum."""
     total = _units(terms.epsilon, terms.delta - slack, terms.accountant)
     refit = math.floor(total * Fraction(terms.refit_share))
     search = total - refit
@@ -148,9 +145,9 @@ def _all_candidates(terms: SearchTerms, slack: float = 0.0) -> SearchPlan:
 
 
 def _random_trials(terms: SearchTerms) -> SearchPlan:
-    """A random number of candidates, drawn uniformly, of which the best is returned."""
+    """A random number of uniformly drawn candidates, of which the best is returned."""
     law = TruncatedNegativeBinomial(1.0, 1.0 / (_TRIALS_PER_OTHER_CANDIDATE * (terms.candidates - 1)))
-    # With a last fit: epsilons and deltas add up
+    # With a final fit, epsilons and deltas add up.
     epsilon = terms.epsilon * (1.0 - terms.refit_share)
     delta = terms.delta if terms.refit_share == 0.0 else terms.delta / 2.0
     gaussian = terms.accountant is Accountant.GDP
@@ -176,7 +173,7 @@ def _units(epsilon: float, delta: float, accountant: Accountant) -> int:
 def _cost(
     law: TruncatedNegativeBinomial, trial: int, refit: int, terms: SearchTerms
 ) -> Callable[[float], FitCost] | FitCost:
-    """What a ledger with a column for pure epsilons is charged: less than it all."""
+    """The charge to a ledger that also accounts for pure epsilon: less than all of it."""
     assert terms.ledger is not None
     amount, last = units_as_float(trial) * _UP, units_as_float(refit) * _UP
     if terms.accountant is Accountant.ZCDP:
@@ -191,33 +188,35 @@ def _cost(
     return cost
 
 
-def _can_be_paid(plan: SearchPlan, terms: SearchTerms) -> bool:
+def _is_affordable(plan: SearchPlan, terms: SearchTerms) -> bool:
     ledger = terms.ledger
     if ledger is None:
         return True
     cost = plan.budget.cost if isinstance(plan.budget, ScheduledBudget) else None
-    if cost is None:
-        return False
+    return cost is not None and ledger.affords(_priced(ledger, terms, cost))
 
-    def charge(ledger: PrivacyLedger) -> None:
-        ledger.charge(epsilon=terms.epsilon, delta=terms.delta, neighbors=terms.neighbors, cost=cost)
 
-    return ledger.affords(ledger.cost_of(charge))
+def _priced(
+    ledger: PrivacyLedger, terms: SearchTerms, cost: Callable[[float], FitCost] | FitCost
+) -> LedgerEntry:
+    """What the ledger would be charged for a search of this cost."""
+    own = {"epsilon": terms.epsilon, "delta": terms.delta, "neighbors": terms.neighbors, "cost": cost}
+    return ledger.cost_of(lambda ledger: ledger.charge(**own))
 
 
 class NotAdditive(ValueError):
-    """The cost of a fit is more than mu^2 or rho and the slack that it may have."""
+    """The cost of a fit is not just mu^2 or rho and the slack that it may have."""
 
 
 def affordable(
     price: Callable[[float], LedgerEntry], caps: Cost, delta: float, accountant: Accountant
 ) -> LedgerEntry:
-    """The charge of a fit that costs at most so much.
+    """The charge of a fit with the largest epsilon whose cost stays within `caps`.
 
     Raises
     ------
     NotAdditive
-        If the fit is accounted in another way.
+        If the fit is accounted for in another way.
     """
     assert isinstance(caps.units, int)
     epsilon = largest_epsilon(caps.units, delta, accountant)

@@ -1,9 +1,10 @@
-"""The best of several settings, chosen and trained within one privacy budget."""
+"""Private hyperparameter search: the best of several settings, chosen and trained within one budget."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -19,6 +20,7 @@ from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.units import units_as_float
 from dperm.data.dask.collections import is_dask_collection
 from dperm.estimators.html_diagram import PrivacyDiagram
+from dperm.estimators.shared_text import filled
 from dperm.estimators.storage.state import StoredWithoutLedger
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.release import Releaser
@@ -33,57 +35,90 @@ from dperm.statement.privacy_statement import PrivacyStatement
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def _of_the_best(method: Method) -> Method:
-    """A method that is there if the winner has it."""
+_SEARCH = """\
+>>> import dperm
+>>> import numpy as np
+>>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
+>>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+>>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
+>>> search = search.fit(X, np.sign(X[:, 0]))"""
 
-    def is_there(search: PrivateSearch) -> bool:
+
+def _of_the_best(method: Method) -> Method:
+    """A method that exists if the winner has it; the search of its example is ``$search``."""
+    method.__doc__ = filled(method.__doc__, {"search": _SEARCH})
+
+    def winner_has_it(search: PrivateSearch) -> bool:
         return hasattr(getattr(search, "best_estimator_", search.estimator), method.__name__)
 
-    return cast(Method, available_if(is_there)(method))
+    return cast(Method, available_if(winner_has_it)(method))
 
 
-class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Choose the best of several settings, and the model trained with them, within one privacy budget.
+@dataclass(eq=False, repr=False)
+class _Parameters:
+    estimator: Any
+    candidates: Mapping[str, Any] | Iterable[Mapping[str, Any]]
+    epsilon: float
+    delta: float
+    _: KW_ONLY
+    method: str = "auto"
+    refit: bool = False
+    refit_share: float = 0.5
+    validation_share: float = 0.2
+    scoring: str | None = None
+    ledger: PrivacyLedger | None = None
+    neighbors: str | None = None
+    random_state: RandomState = None
+
+
+class PrivateSearch(
+    PrivacyDiagram,
+    StoredWithoutLedger,
+    MetaEstimatorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+    _Parameters,
+):
+    """Choose the best of several settings and train a model with them, within one privacy budget.
 
     The records are split by secret coins. Models are trained on one part and scored on the other, and only
     the winner is released: everything that `fit` sets is (epsilon, delta)-differentially private. The whole
-    search is charged once, before the first fit, or refused.
+    search is charged at once, before the first fit, or refused.
 
     Parameters
     ----------
     estimator : estimator
         A model of :mod:`dperm.estimators`, or a scikit-learn Pipeline that ends with one and whose other
         steps learn nothing from the records. Its own epsilon, delta, neighbors, ledger and random_state are
-        not used. Fits must cost mu^2 or rho; those with secret batches (``solver="dp_sgd"``) also a slack in
-        delta, which is for ``method="all_candidates"``. Solvers whose proof needs a bound on the number of
-        records are for ``neighbors="replace_one"``.
+        not used. Fits must cost mu^2 or rho; those with secret batches (``solver="dp_sgd"``) also cost a
+        slack in delta and need ``method="all_candidates"``. Solvers whose proof needs a bound on the number
+        of records need ``neighbors="replace_one"``.
     candidates : mapping, or iterable of mappings
-        Public settings: a grid as of `sklearn.model_selection.ParameterGrid`, or parameters one by one (a
+        Public settings: a grid as for `sklearn.model_selection.ParameterGrid`, or settings one by one (a
         list, a ParameterGrid, a ParameterSampler).
     epsilon, delta : float
-        Budget of everything, finite and above 0.
+        Total budget, finite and greater than 0.
     method : {"auto", "all_candidates", "random_trials"}
-        "all_candidates": all are trained, each with a share of the budget, and one is chosen by the
-        exponential mechanism. "random_trials": a secret, random number of them, drawn at random, is trained,
-        each with a budget that hardly depends on how many there are; each candidate is tried with probability
-        0.9, about nine times on average. "auto": the one whose models get more budget, as far as the ledger
-        can pay it.
+        "all_candidates" trains every candidate, each with a share of the budget, and selects one by the
+        exponential mechanism. "random_trials" trains a secret, random number of randomly drawn candidates,
+        each with a budget that hardly depends on the number of candidates; a candidate is tried with
+        probability 0.9, about nine times on average. "auto" takes the one that gives each model more budget,
+        if the ledger can afford it.
     refit : bool, default=False
-        Train the winner again on all records, with a budget of its own.
+        Train the winner again on all records, with a separate part of the budget.
     refit_share : float, default=0.5
         Share of the budget that `refit` takes.
     validation_share : float, default=0.2
         Probability that a record is held out for the scores.
     scoring : str, optional
-        What is summed over the held-out records. Of classifiers "errors", the default. Of regressors
-        "absolute_error", "squared_error", or by default the loss of `estimator` (that of its own parameters,
-        for all candidates). A record's loss counts at most what the prediction 0 can lose. It is multiplied
-        by the record's `sample_weight`, and by what a `class_weight` of `estimator` gives to its label.
+        What is summed over the held-out records. For classifiers "errors", the default. For regressors
+        "absolute_error", "squared_error", or by default the loss of `estimator` (with its own parameters, for
+        all candidates). A record's loss is clipped at the largest loss of the prediction 0, then multiplied
+        by its `sample_weight` and by the weight of its label in the `class_weight` of `estimator`.
     ledger : PrivacyLedger, optional
-        Shared budget. Random trials cost a pure epsilon beside mu^2 or rho: a ledger with ``pure=0`` lets
-        them take an unused ledger as a whole only.
+        Shared budget. Random trials cost a pure epsilon in addition to mu^2 or rho: with ``pure=0`` they can
+        only take the whole of an unused ledger.
     neighbors : {"add_or_remove", "replace_one"}, optional
-        By default the relation of the ledger, and "add_or_remove" without one.
+        By default the ledger's relation, or "add_or_remove" without a ledger.
     random_state : None, int, Generator or RandomState, default=None
         None draws cryptographic coins and noise. Anything else is for tests.
 
@@ -91,27 +126,27 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
     ----------
     best_params_ : dict
     best_index_ : int
-        Place of the winner in the list of candidates.
+        Index of the winner among the candidates.
     best_estimator_ : estimator
         The winner, trained.
     cv_results_ : dict of arrays
-        Of each candidate what is public of it: its parameters, the epsilon of a fit, and whether it won.
-        There are no scores: those would have to be paid for. (`dperm.metrics` evaluates the winner.)
+        The public facts of each candidate: its parameters, the epsilon of a fit, and whether it won. There
+        are no scores, since those would cost budget. (`dperm.metrics` evaluates the winner.)
     method_ : str
-        What was done.
+        The method used.
     privacy_ : PrivacyStatement
-        The guarantee of all of it.
+        The guarantee for the whole search.
 
     Notes
     -----
-    *All candidates.* A record is in one part, so fits and choice cost together the larger one: with k
-    candidates each fit has ``mu/sqrt(k)``, and the choice the whole mu
+    *All candidates.* A record is in one part only, so fits and selection together cost the larger of the two:
+    with k candidates each fit has ``mu/sqrt(k)``, and the selection the whole mu
     (:mod:`dperm.accounting.ledger.account`).
 
-    *Random trials.* The number of trials follows a geometric law, and shows nowhere but in the time that the
-    search takes. What it costs: :mod:`dperm.accounting.random_trials`.
+    *Random trials.* The number of trials has a geometric distribution, and shows only in the time that the
+    search takes. For its cost see :mod:`dperm.accounting.random_trials`.
 
-    Models of solver "noisy_gd" take their steps together: one read of the data serves all of them.
+    Models with solver "noisy_gd" run in lockstep: each pass over the data serves all of them.
 
     Examples
     --------
@@ -125,35 +160,6 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
     >>> search.fit(X, y).best_params_
     {'fit_intercept': True}
     """
-
-    def __init__(
-        self,
-        estimator: Any,
-        candidates: Mapping[str, Any] | Iterable[Mapping[str, Any]],
-        epsilon: float,
-        delta: float,
-        *,
-        method: str = "auto",
-        refit: bool = False,
-        refit_share: float = 0.5,
-        validation_share: float = 0.2,
-        scoring: str | None = None,
-        ledger: PrivacyLedger | None = None,
-        neighbors: str | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.estimator = estimator
-        self.candidates = candidates
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.refit = refit
-        self.refit_share = refit_share
-        self.validation_share = validation_share
-        self.scoring = scoring
-        self.ledger = ledger
-        self.neighbors = neighbors
-        self.random_state = random_state
 
     def fit(
         self,
@@ -169,13 +175,12 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         ----------
         X, y
             As the estimator takes them: in memory, or files (`dperm.data.scan_parquet`, `scan_csv`) with
-            ``y=None``, of which every pass skips the records of the other part.
+            ``y=None``, where every pass skips the records of the other part.
         counts : (n_samples,) array_like of int, optional
-            How many identical records each row stands for; not with pipelines, nor where records are
-            replaced.
+            Multiplicity of each row; not with pipelines, nor with ``neighbors="replace_one"``.
         sample_weight : (n_samples,) array_like, optional
-            Private weights of the records, in fits and in scores; at most the `weight_bound` of `estimator`.
-            Not for files.
+            Private weights of the records, in fits and in scores; clipped at the `weight_bound` of
+            `estimator`. Not for files.
 
         Returns
         -------
@@ -184,9 +189,9 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         Raises
         ------
         ValueError, TypeError
-            For an argument, a candidate or data that cannot be used. Nothing is charged.
+            For invalid arguments, candidates or data. Nothing is charged.
         BudgetExceededError
-            When the ledger cannot afford the search. Nothing is charged.
+            If the ledger cannot afford the search. Nothing is charged.
 
         Examples
         --------
@@ -223,7 +228,7 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         return self
 
     def _terms(self, count: int) -> SearchTerms:
-        """Public numbers, checked."""
+        """The validated public numbers."""
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {self.method!r}")
         if not isinstance(self.refit, bool):
@@ -240,7 +245,7 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         )
 
     def _facts(self, run: SearchRun) -> dict[str, Any]:
-        """What is public, for the ledger and the statement."""
+        """The public facts, for the ledger and the statement."""
         plan, candidates = run.plan, run.candidates
         own = {
             "n": run.n,
@@ -285,90 +290,70 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """Labels of a classifier."""
+        """Labels of the winner, a classifier."""
         return np.asarray(self._best().classes_)
 
     @property
     def n_features_in_(self) -> int:
-        """Columns of ``X``."""
+        """Number of columns of ``X``."""
         return int(self._best().n_features_in_)
 
     @_of_the_best
     def predict(self, X: Any) -> Any:
-        """As of the winner.
+        """The winner's predictions.
 
         Examples
         --------
-        >>> import dperm
-        >>> import numpy as np
-        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
-        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
-        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
-        >>> search.fit(X, np.sign(X[:, 0])).predict([[0.5, 0.0], [-0.5, 0.0]])
+        $search
+        >>> search.predict([[0.5, 0.0], [-0.5, 0.0]])
         array([ 1, -1])
         """
         return self._best().predict(X)
 
     @_of_the_best
     def predict_proba(self, X: Any) -> Any:
-        """As of the winner.
+        """The winner's class probabilities.
 
         Examples
         --------
-        >>> import dperm
-        >>> import numpy as np
-        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
-        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
-        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
-        >>> search.fit(X, np.sign(X[:, 0])).predict_proba([[0.5, 0.0], [-0.5, 0.0]]).argmax(axis=1)
+        $search
+        >>> search.predict_proba([[0.5, 0.0], [-0.5, 0.0]]).argmax(axis=1)
         array([1, 0])
         """
         return self._best().predict_proba(X)
 
     @_of_the_best
     def predict_log_proba(self, X: Any) -> Any:
-        """As of the winner.
+        """The winner's logarithms of class probabilities.
 
         Examples
         --------
-        >>> import dperm
-        >>> import numpy as np
-        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
-        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
-        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
-        >>> np.exp(search.fit(X, np.sign(X[:, 0])).predict_log_proba([[0.5, 0.0]])).sum(axis=1)
+        $search
+        >>> np.exp(search.predict_log_proba([[0.5, 0.0]])).sum(axis=1)
         array([1.])
         """
         return self._best().predict_log_proba(X)
 
     @_of_the_best
     def decision_function(self, X: Any) -> Any:
-        """As of the winner.
+        """The winner's scores.
 
         Examples
         --------
-        >>> import dperm
-        >>> import numpy as np
-        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
-        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
-        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
-        >>> search.fit(X, np.sign(X[:, 0])).decision_function([[0.5, 0.0], [-0.5, 0.0]]) > 0
+        $search
+        >>> search.decision_function([[0.5, 0.0], [-0.5, 0.0]]) > 0
         array([ True, False])
         """
         return self._best().decision_function(X)
 
     @_of_the_best
     def score(self, X: Any, y: Any) -> float:
-        """As of the winner; not private.
+        """The winner's score; not private.
 
         Examples
         --------
-        >>> import dperm
-        >>> import numpy as np
-        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
-        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
-        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
-        >>> search.fit(X, np.sign(X[:, 0])).score(X, np.sign(X[:, 0])) > 0.9
+        $search
+        >>> search.score(X, np.sign(X[:, 0])) > 0.9
         True
         """
         return float(self._best().score(X, y))
@@ -398,8 +383,8 @@ _MECHANISM = {
 _REFIT = ", and trained again on all records"
 _SAMPLING = "a fixed part of the records to train on, the others to score; which record is in which is secret"
 _SECRET_COUNT = (
-    "The number of trials is secret and no part of what is guaranteed: keep the time that the search took to "
-    "yourself."
+    "The number of trials is secret, and the guarantee does not cover it: do not publish how long the search "
+    "took."
 )
 
 
@@ -408,16 +393,16 @@ def _share(name: str, value: float) -> float:
 
 
 def _check_data(records: Records, candidates: Candidates, neighbors: Neighbours) -> None:
-    """Raise for data that cannot be split, or whose parts cannot be fitted."""
+    """Raise for data that cannot be split, or whose parts the model cannot be fitted to."""
     X, counts = records.X, records.counts
     if is_dask_collection(X):
         raise TypeError(
-            "a search splits its records by their content, which a Dask collection makes anew in every pass: "
-            "write it to Parquet files, and pass dperm.data.scan_parquet(...), or load it into memory"
+            "a search splits its records by their content, which a Dask collection computes again in every "
+            "pass: write it to Parquet files and pass dperm.data.scan_parquet(...), or load it into memory"
         )
     if records.in_files:
         if candidates.is_pipeline:
-            raise ValueError("a pipeline takes no files: give the model a schema instead of the other steps")
+            raise ValueError("a pipeline takes no files: give the model a schema in place of the other steps")
         if counts is not None or records.weights is not None:
             raise ValueError("files take no counts and no sample_weight: load them into memory")
         if candidates.model.non_finite == "zero" and candidates.model.schema is None:
@@ -426,8 +411,8 @@ def _check_data(records: Records, candidates: Candidates, neighbors: Neighbours)
         raise ValueError("a pipeline takes no counts: give each record a row of its own")
     if counts is not None and neighbors is Neighbours.REPLACE_ONE:
         raise ValueError(
-            "under replace_one records are split by their position, which a row of several does not have: "
-            "give each record a row of its own, or neighbors='add_or_remove'"
+            "under replace_one records are split by their position, which a row of several records does not "
+            "have: give each record a row of its own, or use neighbors='add_or_remove'"
         )
 
 

@@ -1,4 +1,4 @@
-"""The records of a search: split in two by secret coins, to train on and to score."""
+"""The records of a search, split by secret coins into a training and a validation part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dperm.data.multiplicity import Multiplicity
 
 @dataclass(frozen=True)
 class Records:
-    """Records as estimators take them.
+    """Records as the estimators take them.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Records:
     y : array_like or None
         None with files.
     counts, weights : array_like or None
-        How often each row counts, and what it weighs.
+        Multiplicity and sample weight of each row.
     """
 
     X: Any
@@ -35,12 +35,12 @@ class Records:
 
     @property
     def in_files(self) -> bool:
-        """Whether they are read anew in every pass."""
+        """Whether the records are in files, which every pass reads again."""
         return isinstance(self.X, RecordFiles)
 
     @property
     def number(self) -> int:
-        """As the records stand, counts included; at least 1."""
+        """The number of records, multiplicities included; at least 1."""
         if self.counts is not None:
             return Multiplicity(self.counts).n_records
         if self.in_files:
@@ -49,11 +49,11 @@ class Records:
 
     @property
     def targets(self) -> NDArray[Any]:
-        """Labels or real targets; of files they are read."""
+        """Labels or real targets, read from the files if need be."""
         return np.asarray(self.X.targets() if self.in_files else self.y)
 
     def split(self, part: LedgerPart) -> tuple[Self, Self]:
-        """The records of a part, and the others. They have been checked: they can be fitted to."""
+        """The records of a part, and the others; they must have been validated for fitting."""
         X = self.X
         if hasattr(X, "tocsr"):
             X = X.tocsr()

@@ -1,4 +1,4 @@
-"""One search under way: split, check and price everything, charge once, then fit, choose and fit again."""
+"""The run of a search: split, check and price everything, charge once, then fit, select and refit."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from dperm.search.scores import HeldOut, Scoring
 
 _DESCRIPTION = "PrivateSearch"
 
-# Signal-to-noise number ``n mu / sqrt(dimension)`` of a fit below which searches among ridge terms lost half
-# a point of accuracy or more to the default settings.
+# Signal-to-noise number ``n mu / sqrt(dimension)`` of a fit below which a search over ridge strengths was at
+# least half a percentage point of accuracy worse than the default settings.
 MIN_SIGNAL = 100.0
 
-# Models that are fitted in lockstep at most.
+# Maximum number of models fitted in lockstep.
 _AT_ONCE = 32
 
 
 class SearchRun:
-    """The records of a search, split in two by secret coins, and how its budget is spent on them.
+    """The records of a search, split in two by secret coins, and how the budget is spent on them.
 
-    Everything that can be refused is refused here.
+    The constructor makes all checks, before anything is charged.
 
     Parameters
     ----------
@@ -53,12 +53,12 @@ class SearchRun:
     plan : SearchPlan
     terms : SearchTerms
     source : Source
-        Of coins, noise and choices.
+        Randomness of coins, noise and choices.
     records : Records
-        All of them.
+        All records.
     scoring : Scoring
     validation_share : float
-        Probability that a record is not trained on but scored.
+        Probability that a record is held out for the scores.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class SearchRun:
         whole, train, _ = self._allot(plan.fit)
         first = self._make(0, whole, whole.epsilon, self.n)
         self._all_records.check(first, candidates.settings[0])
-        if is_classifier(first) and candidates.model.classes is None:  # the parts may hold fewer
+        if is_classifier(first) and candidates.model.classes is None:  # a part may lack some labels
             self._labels = {"classes": model_of(first).classes_}
         taken, held = records.split(train)
         n, n_taken = len(records.targets), len(taken.targets)
@@ -99,13 +99,13 @@ class SearchRun:
         self._warn_of_little_signal(priced)
 
     def _allot(self, units: int) -> tuple[Allotment, LedgerPart, LedgerPart]:
-        """A part of the budget, and the same for the training records and those to score."""
+        """A part of the budget, for all records and for the training and validation part."""
         terms = self.terms
         own = Allotment(units, terms.delta, terms.accountant, terms.neighbors, terms.ledger, self.plan.slack)
         return own, *own.split_by(self._key, self._share)
 
     def _make(self, index: int, ledger: Any, epsilon: float, n: int) -> Any:
-        """A copy of a candidate that is about to be fitted, or priced."""
+        """A copy of a candidate, ready to be fitted or priced."""
         source = self._source.spawn(1)[0]
         return self.candidates.make(
             index,
@@ -118,7 +118,7 @@ class SearchRun:
         )
 
     def _price_all(self) -> list[LedgerEntry]:
-        """Find the largest epsilon of each fit; what those of the search will be charged."""
+        """Find the largest epsilon of each fit; returns the charges of the fits on the training part."""
         priced = self._priced(self._records, self._allot(self.plan.fit)[1], self.n_train)
         self.epsilons = [each.epsilon for each in priced]
         if self.plan.refit:
@@ -127,7 +127,7 @@ class SearchRun:
         return priced
 
     def _priced(self, records: SharedRecords | PipelineRecords, ledger: Any, n: int) -> list[LedgerEntry]:
-        """What the fit of each candidate will be charged."""
+        """The charge of each candidate's fit."""
 
         def charge_of(index: int) -> LedgerEntry:
             def price(epsilon: float) -> Any:
@@ -137,7 +137,7 @@ class SearchRun:
                     )
                 )
 
-            with warnings.catch_warnings(action="ignore", category=PrivacyWarning):  # of what is not charged
+            with warnings.catch_warnings(action="ignore", category=PrivacyWarning):  # nothing is charged yet
                 return affordable(price, ledger.caps, self.terms.delta, self.terms.accountant)
 
         return [charge_of(index) for index in range(len(self.candidates))]
@@ -157,7 +157,7 @@ class SearchRun:
     # -- the charge -------------------------------------------------------------------------------------
 
     def charge(self, facts: dict[str, Any]) -> Releaser:
-        """Charge the whole search: the last thing before anything is drawn from the records."""
+        """Charge the whole search, the last step before the records are used."""
         terms = self.terms
         return Releaser(
             terms.epsilon,
@@ -174,7 +174,7 @@ class SearchRun:
 
     def search(self, release: Releaser) -> tuple[int, Any]:
         """The index of the best candidate, and the model."""
-        # How many warnings and lines of a log there are would tell the number of trials.
+        # The number of warnings and log lines would reveal the number of trials.
         with unlogged(), warnings.catch_warnings(action="ignore"):
             index, model = self._best_of_all(release) if self.plan.law is None else self._best_of_trials()
             if self.plan.refit:
@@ -184,9 +184,9 @@ class SearchRun:
         return index, model
 
     def _best_of_all(self, release: Releaser) -> tuple[int, Any]:
-        """Every candidate is trained, and one is chosen by the exponential mechanism."""
+        """Train every candidate, and select one by the exponential mechanism."""
         indices = range(len(self.candidates))
-        if self.plan.slack:  # what a ledger grants depends on what it has left: each candidate has its own
+        if self.plan.slack:  # what a ledger grants depends on what it has left: one part for each candidate
             parts = [self._allot(self.plan.fit)[1] for _ in indices]
         else:
             parts = [self._allot(self.plan.choice)[1]] * len(indices)
@@ -198,7 +198,7 @@ class SearchRun:
         return chosen, models[chosen]
 
     def _best_of_trials(self) -> tuple[int, Any]:
-        """Candidates are drawn, trained and scored; of the best scores the first candidate is returned."""
+        """Draw, train and score candidates; the best score wins, and among equal ones the first candidate."""
         assert self.plan.law is not None
         count = number_of_trials(self._bits, self.plan.law)
         drawn = uniform_integers(self._bits, len(self.candidates), count).tolist()
@@ -210,7 +210,7 @@ class SearchRun:
         return best[1:]
 
     def _trials(self, indices: Sequence[int]) -> list[tuple[float, int, Any]]:
-        """Trials, each with a budget of its own: noisy score, candidate, model."""
+        """Run trials, each with its own budget: noisy score, candidate, model."""
         parts = [self._allot(self.plan.fit)[1:] for _ in indices]
         models = [
             self._make(index, train, self.epsilons[index], self.n_train)

@@ -1,4 +1,4 @@
-"""Scores of models on held-out records: exact integers that one record moves by at most a public bound."""
+"""Scores of models on held-out records: exact integer sums, to which a record adds at most a public bound."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ from sklearn.base import is_classifier
 from dperm.data.multiplicity import Multiplicity
 from dperm.data.tabular import TabularMatrix
 from dperm.data.weights import Weights
+from dperm.estimators.input_checks import finite_rows
 from dperm.estimators.linear_model import PrivateLinearModel, PrivateLinearRegressor
 from dperm.private_values.bounded import Bounded
 from dperm.search.records import Records
 
 Array = NDArray[np.float64]
 
-# Losses of real targets are rounded to a grid of this share of their bound.
+# Grid steps within the bound of a loss of real targets.
 _LOSS_STEPS = 2.0**20
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """A score of each record, from 0 (good) to a bound: a loss, times the record's weight.
+    """A score for each record, from 0 (good) to a bound: its loss times its weight.
 
     Attributes
     ----------
     name : str
-        As it is stated.
+        As shown in the statement.
     bound : float
-        Public, on a score. A multiple of the grid.
+        Public bound on a score, a multiple of the grid.
     grid : float
         A power of two.
     losses : callable
-        Of predictions and targets, elementwise.
+        Elementwise loss of predictions and targets.
     largest : float
-        Public, on a loss; larger ones count as much.
+        Public bound on a loss; larger ones are clipped.
     weight_bound : float
-        Public, on weights of records.
+        Public bound on the sample weights.
     of_classes : mapping
         Public weights of labels; 1 for those that are not in it.
     """
@@ -55,19 +56,19 @@ class Scoring:
     of_classes: Mapping[Any, float] = field(default_factory=dict)
 
     def integers(self, predictions: NDArray[Any], targets: NDArray[Any], weights: Array) -> NDArray[np.int64]:
-        """In steps of the grid; 0 for a record that is not finite."""
+        """Scores in steps of the grid; 0 for a record that is not finite."""
         losses = self.losses(predictions, targets)
         clipped = np.where(losses <= self.largest, losses, np.where(np.isnan(losses), 0.0, self.largest))
         return np.rint(clipped * weights / self.grid).astype(np.int64)
 
 
 def scoring_of(name: str | None, model: PrivateLinearModel, *, weighted: bool = False) -> Scoring:
-    """The scoring by that name, of records that are `weighted`, and of classes as the model weighs them.
+    """The scoring of that name, with the model's class weights and, if `weighted`, sample weights.
 
     Raises
     ------
     ValueError
-        For a name that is not one of the model's kind.
+        For a name that does not fit the kind of model.
     """
     if is_classifier(model):
         if name not in (None, "errors"):
@@ -122,16 +123,16 @@ def _moved_onto(target_bound: float, losses: Callable[[Any, Any], Array]) -> Cal
 
 
 class HeldOut:
-    """Records that models are scored on.
+    """Held-out records, to score models on.
 
     Parameters
     ----------
     records : Records
-        Checked, as `fit` takes them.
+        Validated, as `fit` takes them.
     scoring : Scoring
     model : PrivateLinearModel
-        Before it was fitted: its schema encodes the records once, and where it lets records that are not
-        finite count for nothing, so do scores.
+        The unfitted model: its schema encodes the records once, and with ``non_finite="zero"`` records that
+        are not finite do not count in the scores either.
     """
 
     def __init__(self, records: Records, scoring: Scoring, model: Any) -> None:
@@ -146,20 +147,20 @@ class HeldOut:
         if schema is not None and not encoded and len(targets):
             X = schema.encode(X)
         if getattr(model, "non_finite", "raise") == "zero" and not encoded and schema is None:
-            finite = np.flatnonzero(_finite_rows(X))
+            finite = np.flatnonzero(finite_rows(X))
             if len(finite) < len(targets):
                 X = X.iloc[finite] if hasattr(X, "iloc") else X[finite]
                 targets, each, weights = targets[finite], each[finite], weights[finite]
         self._X, self._targets, self._counts, self._weights = X, targets, each, weights
 
     def scores(self, models: Sequence[Any]) -> Bounded:
-        """Of each model, for a choice among them; the smallest is the best."""
+        """Score of each model, to select from; the smallest is the best."""
         own = self.scoring
         totals = np.array([self._total(model) for model in models], dtype=np.int64)
         return Bounded(totals, grid=own.grid, add_or_remove=own.bound, scores=True)
 
     def score(self, model: Any) -> Bounded:
-        """Of one model, for a release with noise, of shape ``(1,)``."""
+        """Score of one model, shape ``(1,)``, to release with noise."""
         own, total = self.scoring, np.array([self._total(model)], dtype=np.int64)
         return Bounded(total, grid=own.grid, add_or_remove=own.bound, replace_one=own.bound)
 
@@ -167,15 +168,3 @@ class HeldOut:
         if not len(self._targets):
             return 0
         return int(self._counts @ self.scoring.integers(model.predict(self._X), self._targets, self._weights))
-
-
-def _finite_rows(X: Any) -> NDArray[np.bool_]:
-    if hasattr(X, "tocsr"):
-        rows = X.tocsr()
-        bad = (
-            np.add.reduceat(~np.isfinite(rows.data), rows.indptr[:-1])
-            if rows.nnz
-            else np.zeros(rows.shape[0])
-        )
-        return np.asarray(bad == 0)
-    return np.asarray(np.isfinite(np.asarray(X, dtype=np.float64)).all(axis=1))

@@ -1,1 +1,1 @@
-"""What a fit guarantees, for people and for programs."""
+"""Privacy statements: the guarantee of a fit, for people and for programs."""

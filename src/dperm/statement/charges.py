@@ -1,4 +1,4 @@
-"""What a statement says of a charge."""
+"""How a statement describes a charge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 
 
 def charge_note(ledger: PrivacyLedger | None, epsilon: float, delta: float) -> str | None:
-    """What was charged to which ledger, in words; None without a ledger."""
+    """Sentence on the charge to the ledger; None without a ledger."""
     if ledger is None:
         return None
     name = f" {ledger.name!r}" if ledger.name else ""

@@ -1,4 +1,4 @@
-"""What a fit guarantees, for whom, and on what assumptions: in words and as JSON."""
+"""The guarantee of a fit and its assumptions, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ _KINDS: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement(Facts):
-    """The guarantee of one fit and everything it rests on.
+    """The guarantee of one fit and everything it depends on.
 
     Parameters
     ----------
     epsilon : float
         Privacy loss bound, at least 0; infinite means that nothing is guaranteed.
     delta : float
-        Probability, in [0, 1), outside of which the bound may fail; 0 for a pure guarantee.
+        Failure probability of the bound, in [0, 1); 0 for a pure guarantee.
     neighbors : {"add_or_remove", "replace_one"}
         Neighbouring relation, see `dperm.accounting.Neighbours`.
     mechanism : str
         What was run and what noise it added.
     accountant : str
-        How the releases were added up: "gdp", "zcdp", "pure", "pld", "rdp" or another name.
+        How the releases were composed: "gdp", "zcdp", "pure", "pld", "rdp" or another name.
     sampling : str, default="none"
-        Sampling scheme really used: "none" (all records at every step), "poisson",
+        Sampling scheme that was used: "none" (all records at every step), "poisson",
         "without_replacement", "permutation" or a description.
     sensitivity : float, optional
         Largest change of the released quantity between neighbours, in its own unit.
     noise_scale : float, optional
         Standard deviation (Gaussian) or scale (norm-Laplace) of the noise, in the unit of `sensitivity`;
-        that of the last release where it varies.
+        that of the last release if it varies.
     clip : float, optional
         Bound on the norm of one record's gradient.
     row_norm : float, optional
@@ -53,12 +53,12 @@ class PrivacyStatement(Facts):
     steps : int, optional
         Number of accesses to the data.
     noise : {"exact", "float"}, default="exact"
-        "exact": sampled from the very distribution of the proof; "float": a floating-point sampler,
-        the guarantee is idealised.
+        "exact": sampled exactly from the distribution in the proof; "float": a floating-point sampler,
+        with an idealised guarantee.
     random : {"cryptographic", "seeded"}, default="cryptographic"
         Where the randomness came from.
     public : Mapping, optional
-        What was taken as public, by name; values are converted to plain JSON types.
+        Facts that were treated as public, by name; values are converted to plain JSON types.
     ledger : str, optional
         What was charged to which ledger.
     version : str, optional

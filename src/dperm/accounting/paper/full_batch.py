@@ -7,7 +7,6 @@ from typing import Any
 
 from dperm.accounting._checks import check_non_negative, check_positive, check_positive_epsilon, check_steps
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon
-from dperm.accounting.last_iterate import noisy_gd_sigma
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.output_sensitivity import (
     DescentRun,
@@ -224,8 +223,8 @@ def noisy_gd(
     (epsilon, delta), releases = check_claim(epsilon, delta), check_steps(steps, least=2) - 1
     mean_clip = check_positive(clip, "clip") / check_steps(n_samples, "n_samples")
     noise = math.sqrt(steps) * math.sqrt(2.0 * math.log(1.25 / delta)) * mean_clip / epsilon
-    tight = noisy_gd_sigma(epsilon, delta, releases, n_samples, clip)
-    true = gdp_epsilon(math.sqrt(releases) * mean_clip / noise, delta)
+    together = math.sqrt(releases) * mean_clip  # sensitivity of all releases: Gaussian composition is exact
+    tight, true = gaussian_sigma(epsilon, delta, together), gdp_epsilon(together / noise, delta)
     return PaperComparison("noisy_gd", noise, tight, epsilon, delta, true, neighbors, epsilon < 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Dask arrays and data frames as pairs of a block of the matrix and its targets."""
+"""Dask arrays and data frames as corresponding blocks of a matrix and its targets."""
 
 from __future__ import annotations
 
@@ -10,34 +10,22 @@ import numpy as np
 
 from dperm.errors import DataError
 
-_INSTALL = "pip install 'dperm[distributed]'"
-
 
 def is_dask_collection(X: Any) -> bool:
-    """Whether ``X`` is a Dask array or data frame; Dask is not imported to find out."""
+    """Whether ``X`` is a Dask array or data frame; does not import Dask."""
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Corresponding blocks of a matrix and of its targets, as delayed objects.
+    """Corresponding blocks of a matrix and of its targets, as delayed objects."""
 
-    Attributes
-    ----------
-    X, y : list of dask.delayed.Delayed
-    dtype : dtype or None
-        float32 or float64, in which the blocks of the matrix are read; None for matrices that know.
-    held : list of distributed.Future
-        What workers hold of the matrix already.
-    encode : callable or None
-        Makes matrices of the blocks.
-    """
-
-    X: list[Any]
+    X: list[Any]  # of dask.delayed.Delayed, like y
     y: list[Any]
+    #: float32 or float64, in which the blocks of the matrix are read; None if `encode` determines it.
     dtype: Any
-    held: list[Any]
-    encode: Callable[[Any], Any] | None = None
+    held: list[Any]  # futures of blocks of the matrix that workers hold already
+    encode: Callable[[Any], Any] | None = None  # from a block to a matrix
 
     @property
     def placed(self) -> bool:
@@ -51,7 +39,7 @@ def blocks_of(X: Any, y: Any, encode: Callable[[Any], Any] | None = None) -> Blo
     Parameters
     ----------
     X : dask array of shape (n, d), or dask data frame
-        An array that is cut along the columns, too, is put together row-wise, on the workers.
+        An array that is also chunked along the columns is rechunked into whole rows, on the workers.
     y : dask array of shape (n,) or dask series
         In as many blocks of rows.
     encode : callable, optional
@@ -60,7 +48,7 @@ def blocks_of(X: Any, y: Any, encode: Callable[[Any], Any] | None = None) -> Blo
     Raises
     ------
     DataError
-        Where they do not match.
+        If they do not match.
     ModuleNotFoundError
         Without Dask.
     """
@@ -68,21 +56,27 @@ def blocks_of(X: Any, y: Any, encode: Callable[[Any], Any] | None = None) -> Blo
         import dask
         from distributed import futures_of
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"records in Dask collections need Dask: {_INSTALL}") from error
+        message = "records in Dask collections need Dask: pip install 'dperm[distributed]'"
+        raise ModuleNotFoundError(message) from error
 
     if y is None:
         raise DataError("y must be given: one target per record")
     if not is_dask_collection(y):
         raise DataError(
             f"X is a Dask collection, so y must be a Dask array or series with the same partitions, got "
-            f"{type(y).__name__}. If it fits this machine: dask.array.from_array(y, chunks=X.chunks[0])."
+            f"{type(y).__name__}. If y fits in memory: dask.array.from_array(y, chunks=X.chunks[0])."
         )
     dtype = _dtype(X) if encode is None else None
-    X, y = _whole_rows(X), _in_one_column(y)
-    y = _cut_alike(X, y)
+    if X.ndim != 2:
+        raise DataError(f"X must have two dimensions (records, columns), got {X.ndim}")
+    if not _is_frame(X) and X.numblocks[1] != 1:
+        X = X.rechunk({1: -1})
+    if y.ndim != 1:
+        raise DataError(f"y must have one target per record, shape (n,), got {y.ndim} dimensions")
+    y = _chunked_like(X, y)
     held = futures_of(X)
     if not (_is_frame(X) or _is_frame(y)):
-        X, y = dask.optimize(X, y)  # together, so that they share what they have in common
+        X, y = dask.optimize(X, y)  # together, so that common tasks are shared
     return Blocks(_delayed(X), _delayed(y), dtype, held, encode)
 
 
@@ -91,42 +85,26 @@ def _is_frame(X: Any) -> bool:
 
 
 def _dtype(X: Any) -> Any:
-    """Type in which the entries are read; DataError for what holds no numbers."""
+    """Dtype in which the entries are read; DataError unless they are numbers."""
     if _is_frame(X):
-        columns = [(name, dtype) for name, dtype in X.dtypes.items()]
-        wrong = [(name, dtype) for name, dtype in columns if getattr(dtype, "kind", "O") not in "fiub"]
-        if wrong:
-            name, dtype = wrong[0]
-            raise DataError(
-                f"X must hold real numbers; column {name!r} has dtype {dtype}. A schema encodes columns of "
-                "other kinds."
-            )
-        return np.dtype(np.float64)  # as other frames: types of columns may come from their cells
+        for name, dtype in X.dtypes.items():
+            if getattr(dtype, "kind", "O") not in "fiub":
+                raise DataError(
+                    f"X must hold real numbers; column {name!r} has dtype {dtype}. A schema encodes "
+                    "columns of other kinds."
+                )
+        return np.dtype(np.float64)  # as for all data frames, whose dtypes may depend on single cells
     if X.dtype.kind not in "fiub":
         raise DataError(f"X must hold real numbers, got dtype {X.dtype}")
     return np.dtype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
-
-
-def _whole_rows(X: Any) -> Any:
-    if X.ndim != 2:
-        raise DataError(f"X must have two dimensions (records, columns), got {X.ndim}")
-    if not _is_frame(X) and X.numblocks[1] != 1:
-        return X.rechunk({1: -1})
-    return X
-
-
-def _in_one_column(y: Any) -> Any:
-    if y.ndim != 1:
-        raise DataError(f"y must have one target per record, shape (n,), got {y.ndim} dimensions")
-    return y
 
 
 def _n_blocks(collection: Any) -> int:
     return int(collection.npartitions if _is_frame(collection) else collection.numblocks[0])
 
 
-def _cut_alike(X: Any, y: Any) -> Any:
-    """``y`` in the blocks of ``X``, where the lengths of both are known; the workers check the others."""
+def _chunked_like(X: Any, y: Any) -> Any:
+    """``y`` in the chunks of ``X`` if the lengths of both are known; otherwise the workers check them."""
     if not (_is_frame(X) or _is_frame(y)):
         lengths, others = X.chunks[0], y.chunks[0]
         known = not (np.isnan(lengths).any() or np.isnan(others).any())

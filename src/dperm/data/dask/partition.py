@@ -1,4 +1,4 @@
-"""What a worker of a cluster holds of the records, and the passes that it makes over them."""
+"""Partitions of the records on Dask workers, and the passes that workers make over them."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ _MAX_KEPT = 2  # results per row at a time; 8 bytes a record each
 
 
 class Partition:
-    """Some of the records on the worker that holds them, read in place.
+    """Some of the records, read in place by the worker that holds them.
 
-    It travels as the matrix and the targets: to another worker, when its own retires, and never to the
-    process that releases anything. Records that cannot be used are told of by :meth:`facts`.
+    It is pickled as the matrix and the targets, to be sent to another worker when its own retires, and never
+    to the driver, which releases results. :meth:`facts` reports invalid records.
 
     Parameters
     ----------
     number : int
-        Place among the partitions.
+        Index among the partitions.
     X : matrix or data frame
-        What :func:`dperm.data.sources.rows_of` reads, or a data frame of numbers.
+        Whatever :func:`dperm.data.sources.rows_of` reads, or a data frame of numbers.
     y : array or series
         One target per record.
     settings : RowSettings
-        Without threads of its own.
+        For one thread.
     dtype : dtype or None
-        float32 or float64, in which arrays and data frames are read; None for what `encode` makes.
+        float32 or float64, in which arrays and data frames are read; None for the result of `encode`.
     borrowed : bool
-        Whether somebody else holds `X` anyway, so that its size does not count twice.
+        Whether Dask holds `X` as well, so that its size must not be counted twice.
     encode : callable, optional
-        Makes a matrix of `X` first, record by record.
+        Applied to `X` first, record by record.
     checksum : int, optional
-        Of a partition that travelled.
+        Of a partition that was sent.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Partition:
         self.checksum = checksum_of(self._X, self._y) if checksum is None else checksum
 
     def _read(self, settings: RowSettings) -> Rows | None:
-        """The records for the kernels; None where there are none."""
+        """The records for the kernels; None for an empty partition."""
         if self.n_rows == 0 and self._y.shape == (0,):
             return None
         return rows_of(self._X, self._y, settings)
@@ -93,7 +93,7 @@ class Partition:
         return int(self._X.shape[0])
 
     def facts(self) -> PartitionFacts:
-        """What the process that leads needs to know."""
+        """What the driver needs to know."""
         rows = self.rows
         return PartitionFacts(
             number=self.number,
@@ -107,20 +107,20 @@ class Partition:
         )
 
     def check_unchanged(self, state: PartitionState) -> None:
-        """DataError unless the records are those of a partition in that state."""
+        """Raise DataError unless the partition is in that state."""
         n_rows, checksum = state
         if (self.n_rows, self.checksum) == (n_rows, checksum):
             return
         change = f"{n_rows} records then, {self.n_rows} now" if self.n_rows != n_rows else "other values"
         raise DataError(
             f"partition {self.number} has changed since training began ({change}): its worker left the "
-            "cluster, and Dask made it again from its source. What was charged stays charged, and nothing "
+            "cluster, and Dask recomputed it from its source. What was charged stays charged, and nothing "
             "was released from this pass over the data; train on files that nobody writes to, read by "
-            "functions that return the same every time."
+            "deterministic functions."
         )
 
     def problem_from(self, first_row: int) -> str:
-        """The problem with its records numbered from `first_row` on."""
+        """The problem, with records numbered from `first_row` on."""
         if not self._encoded:
             return f"{self.problem} (Rows are counted from the start of the partition.)"
         try:
@@ -130,20 +130,20 @@ class Partition:
         return str(self.problem)
 
     def run(self, pass_: Pass, n_threads: int) -> Any:
-        """Make a pass over the records; fields that differ from partition to partition are looked up."""
+        """Make a pass over the records, with `PerPartition` fields replaced by their values."""
         assert self.rows is not None
         values = {field.name: getattr(pass_, field.name) for field in fields(pass_)}
         own = {name: each.value(self) for name, each in values.items() if isinstance(each, PerPartition)}
         return self.rows.run(replace(pass_, **own), n_threads)
 
     def keep(self, name: str, pass_: Pass, n_threads: int) -> None:
-        """Keep the result of a pass under that name, for `KeptResult`."""
+        """Store the result of a pass under that name, for `KeptResult`."""
         while len(self._kept) >= _MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         self._kept[name] = self.run(pass_, n_threads)
 
     def kept(self, name: str) -> NDArray[np.float64]:
-        """What `keep` kept; NotKept if it did not, or no longer does."""
+        """The result that `keep` stored; NotKept if it is not, or no longer, there."""
         if name not in self._kept:
             raise NotKept(name)
         return self._kept[name]
@@ -160,14 +160,14 @@ class Partition:
 
 
 def checksum_of(X: Any, y: NDArray[Any]) -> int:
-    """CRC-32 of a matrix, in the arrays that it is kept in, and of targets.
+    """CRC-32 of the arrays that store a matrix, and of targets.
 
-    It finds sources that somebody wrote to, at the speed of reading; it is no proof against intent.
+    It detects sources that were written to, at the speed of reading them; it is no protection from forgery.
     """
     checksum = crc32(repr(X.shape).encode())
     for array in (*_arrays(X), y):
         checksum = crc32(f"{array.dtype} {array.shape}".encode(), checksum)
-        if not array.dtype.hasobject:  # which no kernel reads
+        if not array.dtype.hasobject:  # kernels never read objects
             checksum = crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, checksum)
     return checksum
 
@@ -182,12 +182,12 @@ def _arrays(X: Any) -> list[NDArray[Any]]:
 
 
 class NotKept(KeyError):
-    """A result was asked for that the partition has not, or no longer has."""
+    """A requested result is not, or no longer, stored with the partition."""
 
 
 @dataclass(frozen=True)
 class PartitionFacts:
-    """Shape of a partition, and why it cannot be used if it cannot."""
+    """Shape of a partition, and the problem that makes it unusable if there is one."""
 
     number: int
     n_rows: int
@@ -200,7 +200,7 @@ class PartitionFacts:
 
     @property
     def state(self) -> PartitionState:
-        """What tells the partition from another one."""
+        """What identifies the contents of the partition."""
         return self.n_rows, self.checksum
 
 
@@ -210,7 +210,7 @@ def _array(values: Any) -> NDArray[Any]:
 
 
 def _matrix(X: Any, dtype: Any) -> Any:
-    """A data frame or an array as the kernels read it, copied only where that is another layout."""
+    """A data frame or an array in the layout of the kernels, copied only if necessary."""
     if dtype is None or is_sparse(X):
         return X
     matrix = _array(X)
@@ -220,7 +220,7 @@ def _matrix(X: Any, dtype: Any) -> Any:
             f"{type(X).__module__}.{type(X).__qualname__}"
         )
     if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
-        return matrix  # whoever makes rows of it says what is wrong
+        return matrix  # `rows_of` raises an error
     return np.require(matrix, dtype=dtype, requirements=["C", "ALIGNED"])
 
 
@@ -228,29 +228,22 @@ def _matrix(X: Any, dtype: Any) -> Any:
 
 
 class PerPartition(ABC):
-    """What a worker looks up for each partition."""
+    """A field of a pass whose value the worker looks up for each partition."""
 
     @abstractmethod
     def value(self, partition: Partition) -> Any:
-        """The field proper."""
+        """Its value for a partition."""
 
 
 @dataclass(frozen=True, eq=False)
 class KeptResult(PerPartition):
-    """A result per row that the workers keep under a name; only the name travels.
-
-    Attributes
-    ----------
-    name : str
-    pass_ : Pass or None
-        Of which it is the result, in the process that leads.
-    """
+    """A result per row that the workers store under a name; only the name is sent."""
 
     name: str
-    pass_: Pass | None = None
+    pass_: Pass | None = None  # the pass that makes it, on the driver only
 
     def value(self, partition: Partition) -> NDArray[np.float64]:
-        """The partition's."""
+        """The result for the partition's rows."""
         return partition.kept(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -258,7 +251,7 @@ class KeptResult(PerPartition):
 
 
 class DrawnApart(Protocol):
-    """Samples that are a function of the partition's number, see :mod:`dperm.mechanisms.batches`."""
+    """Samples drawn for each partition from its number, see :mod:`dperm.mechanisms.batches`."""
 
     def for_partition(self, number: int, n_rows: int) -> NDArray[np.int64]:
         """Ascending indices of the sampled records."""
@@ -280,34 +273,25 @@ class WorkerSample(PerPartition):
 
 @dataclass(frozen=True)
 class WorkerThreads:
-    """Threads of the worker, or fewer: all that a pass gets, as a worker makes one pass at a time."""
+    """Threads for a pass: all of the worker's, which makes one pass at a time, up to a limit."""
 
     limit: int | None
 
     def over(self, partition: Partition, n_threads: int) -> int:
-        """Threads for a pass over the partition; `n_threads` are the worker's."""
+        """Threads for a pass over the partition; the worker has `n_threads`."""
         limited = n_threads if self.limit in (None, -1) else min(n_threads, self.limit or 1)
         return threads_for(limited, 0 if partition.rows is None else partition.rows.n_entries)
 
 
 @dataclass(frozen=True, repr=False)
 class Call:
-    """A method of `Partition`, to be called on every partition. It does not print: a pass may be secret.
-
-    Attributes
-    ----------
-    method : str
-    arguments : tuple
-    threads : WorkerThreads or None
-        For the last argument, the number of threads; None for methods without.
-    added : bool
-        Whether a worker adds up the results of its partitions.
-    """
+    """A call of a method of `Partition` on every partition. Without a repr, as a pass may be secret."""
 
     method: str
     arguments: tuple[Any, ...] = ()
+    #: Determines the last argument, the number of threads; None for methods without it.
     threads: WorkerThreads | None = None
-    added: bool = False
+    added: bool = False  # whether a worker adds up the results of its partitions
 
     def over(self, partitions: Sequence[Partition], n_threads: int) -> Any:
         """Sum of the results, or a list of them."""
@@ -321,35 +305,27 @@ class Call:
 
 @dataclass(frozen=True, repr=False)
 class Reply:
-    """What a worker answers: a result, or why there is none.
-
-    Attributes
-    ----------
-    result : object
-    absent : bool
-        Whether it does not hold all the partitions that it was asked about, or is closing: its partitions are
-        to be looked for again.
-    error : Exception or None
-    """
+    """What a worker answers: a result, or why there is none."""
 
     result: Any = None
+    #: Whether it does not hold all requested partitions, or is closing: they have to be located again.
     absent: bool = False
     error: Exception | None = None
 
 
-#: Partitions of a worker, with the states in which they must be; None for any.
+#: Partitions of a worker, with the states that they must be in; None for any.
 Share = dict[int, PartitionState | None]
 
 
 async def pass_on_worker(name: str, shares: dict[str, Share], call: Call, *, dask_worker: Any) -> Reply:
-    """Make a pass over the partitions of a worker, in its pool of threads.
+    """Make a pass over the partitions of a worker, in its thread pool.
 
-    It returns errors rather than raising them: a worker logs what it was asked when something is raised, and
-    that may hold secrets.
+    Errors are returned rather than raised: for an exception the worker would log the arguments, which may
+    contain secrets.
     """
     try:
         if dask_worker.status.name in ("closing", "closed"):
-            return Reply(absent=True)  # its threads are gone, though it still answers
+            return Reply(absent=True)  # it still answers, but its thread pool is gone
         share = shares[dask_worker.address]
         keys = [partition_key(name, number) for number in share]
         if any(key not in dask_worker.data for key in keys):
@@ -366,12 +342,12 @@ async def pass_on_worker(name: str, shares: dict[str, Share], call: Call, *, das
 
 
 def partition_key(name: str, number: int) -> str:
-    """Under which Dask knows a partition."""
+    """Dask's key of a partition."""
     return f"{name}-{number}"
 
 
 def result_per_row(partition: Partition, state: PartitionState, pass_: Pass, threads: WorkerThreads) -> Any:
-    """Result of a pass over a partition in that state, as a task of Dask's."""
+    """Dask task: the result of a pass over a partition in that state."""
     from distributed import get_worker
 
     partition.check_unchanged(state)
@@ -379,5 +355,5 @@ def result_per_row(partition: Partition, state: PartitionState, pass_: Pass, thr
 
 
 async def version_of_worker() -> str:
-    """Version of the package that makes the passes."""
+    """Version of the package on the worker."""
     return dperm.__version__

@@ -1,9 +1,10 @@
-"""Partitions as Dask's futures: which worker keeps which, and where they are after workers died.
+"""Partitions as Dask futures: which worker keeps which, and where they are after workers have died.
 
-A partition is made wherever Dask wants, and then handed to the worker that is to keep it, by a second task
-that prefers this worker (``allow_other_workers``). Dask never offers a task with a preference to workers that
-join the cluster later. That does no harm to this one: if all workers die, the tasks before it, which prefer
-nobody, are run by new workers, and it is placed only when the partition is there again, and with it a worker.
+Dask makes a partition wherever it likes. A second task, which prefers a certain worker
+(``allow_other_workers``), then moves it to the worker that is to keep it. Dask never offers a task with a
+preference to workers that join the cluster later. That does no harm here: if all workers die, the first
+tasks, which have no preference, run on new workers, and the second ones are scheduled only after them, when
+there are workers again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -21,41 +22,41 @@ from dperm.data.dask.collections import Blocks
 from dperm.data.dask.partition import Partition, partition_key
 from dperm.data.rows import RowSettings
 
-# Seconds after which a call, or a task, that has not come back is looked after.
+# Seconds to wait for a call or a task before checking the cluster.
 LOOK_AFTER = 0.5
 
-# Seconds between two looks: they double from the first to the longest.
+# Seconds between retries: they double from the first to the longest.
 FIRST_WAIT, LONGEST_WAIT = 0.02, 2.0
 
-# Seconds without any worker, or any answer of one, after which a pass is given up: machines may take minutes
-# to come, and Dask takes five to notice that one has gone without closing its connections.
-_PATIENCE = 600.0
+# Seconds without any worker, or any answer from one, before giving up: machines may take minutes to start,
+# and Dask takes five to notice that one has gone without closing its connections.
+PATIENCE = 600.0
 
 NOTHING_RELEASED = "What was charged stays charged, and nothing was released from this pass."
 _LOST = (
-    "records are lost with their worker, and Dask cannot make them again: they were sent to the cluster by "
+    "records are lost with their worker, and Dask cannot recompute them: they were sent to the cluster by "
     "scatter, or the cluster was restarted. Build the collection from files or functions."
 )
 
 
 class PlacedPartitions:
-    """Partitions that Dask makes, keeps on workers, and makes again when a worker dies.
+    """Partitions that Dask makes, keeps on workers, and recomputes when a worker dies.
 
     Parameters
     ----------
     client : distributed.Client
     name : str
-        What the keys of the partitions begin with.
+        Prefix of the partitions' keys.
     blocks : Blocks
     settings : RowSettings
-        Without threads of its own.
+        For one thread.
 
     Attributes
     ----------
     futures : dict of int to Future
-        By the number of the partition.
+        By partition number.
     holders : dict of int to str
-        Addresses of the workers that were found to hold the partitions.
+        Last known addresses of the workers that hold the partitions.
     """
 
     def __init__(self, client: Any, name: str, blocks: Blocks, settings: RowSettings) -> None:
@@ -68,39 +69,45 @@ class PlacedPartitions:
             self.locate(self.futures)
 
     def keep(self, numbers: Iterable[int]) -> None:
-        """Forget all partitions but these."""
+        """Forget all other partitions."""
         self.futures = {number: self.futures[number] for number in numbers}
 
     def locate(self, numbers: Iterable[int]) -> None:
-        """Find out who holds these partitions, when Dask has made them."""
+        """Wait until Dask has made these partitions, and find out which workers hold them."""
         from distributed import wait
 
         wanted = {number: self.futures[number] for number in numbers}
-        hoped_at, pause = time.monotonic(), LOOK_AFTER
+        progress_at, pause = time.monotonic(), LOOK_AFTER
         while wanted:
             with suppress(TimeoutError, CancelledError):
                 wait(list(wanted.values()), timeout=pause)
             for number, holder in self._found(wanted).items():
                 self.holders[number] = holder
                 del wanted[number]
-                hoped_at, pause = time.monotonic(), LOOK_AFTER
-            # A cluster that works on something may come to the partitions; one that rests will not.
+                progress_at, pause = time.monotonic(), LOOK_AFTER
+            # A busy cluster may still get to the partitions; an idle one will not.
             if wanted and any(self._client.processing().values()):
-                hoped_at = time.monotonic()
+                progress_at = time.monotonic()
             elif lost := [future for future in wanted.values() if future.status == "lost"]:
-                self._ask_again(lost)
-            if time.monotonic() - hoped_at > _PATIENCE:
-                self._raise_hopeless()
+                self._retry(lost)
+            if time.monotonic() - progress_at > PATIENCE:
+                n_workers = len(self._client.scheduler_info(n_workers=-1)["workers"])
+                raise RuntimeError(
+                    f"for {PATIENCE:.0f} seconds the Dask cluster has had no worker that may make the "
+                    f"records (it has {n_workers} now): start workers, for instance with "
+                    "client.cluster.scale(2), and fit again. Tasks restricted to certain workers wait for "
+                    f"those. {NOTHING_RELEASED}"
+                )
             if wanted:
                 time.sleep(FIRST_WAIT)
                 pause = min(2.0 * pause, LONGEST_WAIT)
 
     def _made(self, blocks: Blocks, settings: RowSettings) -> dict[int, Any]:
-        """Futures of the partitions; where workers hold the blocks, under their final names and there."""
+        """Futures of the partitions; if workers hold the blocks, made there and under the final keys."""
         from dask import delayed
 
         make = delayed(Partition, pure=False, traverse=False)
-        # Dask would rather send a small block than wait for a worker that it thinks is busy.
+        # Without a preference Dask might send a small block away from a worker that it considers busy.
         places = self._client.who_has(blocks.held) if blocks.placed else {}
         made = []
         for number, (X, y) in enumerate(zip(blocks.X, blocks.y, strict=True)):
@@ -114,7 +121,7 @@ class PlacedPartitions:
         return self._persisted(made)
 
     def _handed_over(self) -> dict[int, Any]:
-        """Futures of the same partitions on as many workers as there are, in proportion to their threads."""
+        """Futures of the same partitions spread over all workers, in proportion to their threads."""
         from dask import delayed
 
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -130,11 +137,11 @@ class PlacedPartitions:
     def _persisted(self, tasks: Sequence[Any]) -> dict[int, Any]:
         from distributed import futures_of
 
-        # The annotations of the tasks would not survive an optimization.
+        # Optimizing the graph would drop the annotations of the tasks.
         return dict(enumerate(futures_of(self._client.persist(tasks, optimize_graph=False))))
 
     def _found(self, wanted: Mapping[int, Any]) -> dict[int, str]:
-        """Holders of those of the partitions that are there; errors of their tasks."""
+        """Holders of the partitions that are ready; raises the errors of their tasks."""
         for future in wanted.values():
             if future.status == "error":
                 raise future.exception()
@@ -145,31 +152,23 @@ class PlacedPartitions:
         holders = {number: places.get(future.key) for number, future in ready.items()}
         return {number: each[0] for number, each in holders.items() if each}
 
-    def _ask_again(self, lost: Sequence[Any]) -> None:
+    def _retry(self, lost: Sequence[Any]) -> None:
         """Have Dask run the tasks of lost partitions again; RuntimeError if it has forgotten them."""
         try:
             self._client.retry(lost)
         except KeyError:
             raise RuntimeError(_LOST) from None
 
-    def _raise_hopeless(self) -> NoReturn:
-        n_workers = len(self._client.scheduler_info(n_workers=-1)["workers"])
-        raise RuntimeError(
-            f"the Dask cluster has had no worker that may make the records for {_PATIENCE:.0f} seconds (it "
-            f"has {n_workers} now): start workers, for instance with client.cluster.scale(2), and fit again; "
-            f"tasks that may run on certain workers only wait for those. {NOTHING_RELEASED}"
-        )
-
 
 def balanced(holders: Sequence[str], threads: Mapping[str, int]) -> list[str]:
-    """A worker for each partition, so that each worker gets its share; as few as possible change workers.
+    """A worker for each partition so that each worker gets its share, with as few moves as possible.
 
     Parameters
     ----------
     holders : sequence of str
-        Where the partitions are now.
+        The workers that hold the partitions now.
     threads : mapping of str to int
-        Threads of the workers; shares are in proportion to them.
+        Threads of the workers; shares are proportional to them.
     """
     if not threads:
         return list(holders)
@@ -185,13 +184,13 @@ def balanced(holders: Sequence[str], threads: Mapping[str, int]) -> list[str]:
 
 
 def _same(partition: Partition) -> Partition:
-    """A task of Dask's that has its argument moved to where it runs."""
+    """Dask task that moves its argument to the worker where it runs."""
     return partition
 
 
 @contextmanager
 def _preferably_on(worker: str | None) -> Iterator[None]:
-    """Tasks that are written down in the block prefer this worker."""
+    """Let tasks that are created in the block prefer this worker."""
     from dask import annotate
 
     with annotate(workers=[worker], allow_other_workers=True) if worker else nullcontext():

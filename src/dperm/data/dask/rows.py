@@ -1,11 +1,11 @@
-"""Records in partitions that the workers of a Dask cluster hold.
+"""Records in partitions held by the workers of a Dask cluster.
 
-The partitions are Dask's: tasks that make them from the user's collection, kept on the workers, and made anew
-by Dask when a worker dies. Passes are no tasks: thousands of them would go through the scheduler, many
-milliseconds each. They are calls that Dask hands on to the workers, one for each worker, which adds up
-exact integers over its partitions. A pass is a pure function of the partitions, of public numbers and of the
-key of a secret sample; so a call that a worker does not answer is made again to whoever holds its partitions
-then. The sum is the same, and nothing was released in between.
+The partitions belong to Dask: tasks make them from the user's collection, workers keep them, and Dask
+recomputes them when a worker dies. Passes are not tasks: there are thousands of them, and the scheduler takes
+many milliseconds for each. Instead each worker is called directly and adds up exact integers over its
+partitions. A pass is a pure function of the partitions, of public numbers and of the key of a secret sample;
+so a call that a worker does not answer is repeated on the workers that then hold its partitions. The sum is
+the same, and nothing was released in between.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from dperm.data.dask.placement import (
     LONGEST_WAIT,
     LOOK_AFTER,
     NOTHING_RELEASED,
+    PATIENCE,
     PlacedPartitions,
 )
 from dperm.data.passes import Pass
@@ -54,50 +55,40 @@ from dperm.errors import DataError
 from dperm.private_values.opaque import NotCopied
 from dperm.private_values.secret_rows import SecretRows
 
-# A worker that died may be on the scheduler's list for a moment: waits double from the first to the longest,
-# and start again when some worker has answered.
+# The scheduler may list a dead worker for a moment. Waits between tries double, and the count starts again
+# when some worker has answered.
 _MAX_TRIES = 20
-
-# Seconds without any answer of a worker after which a pass is given up, see `placement`.
-_PATIENCE = 600.0
 
 
 @dataclass(frozen=True)
 class EncodedCollection:
-    """A Dask data frame whose workers encode their partitions, such as by a schema.
-
-    Attributes
-    ----------
-    X : dask data frame
-    encode : callable
-        From a data frame to a matrix, record by record; sent to the workers.
-    """
+    """A Dask data frame whose partitions are encoded by the workers, for instance with a schema."""
 
     X: Any
-    encode: Callable[[Any], Any]
+    encode: Callable[[Any], Any]  # from a data frame to a matrix, record by record; sent to the workers
 
     def rows(self, y: Any, settings: RowSettings) -> DistributedRows:
-        """The records with targets `y`, on the workers."""
+        """Rows of the records with targets `y`, on the workers."""
         return DistributedRows(blocks_of(self.X, y, self.encode), settings)
 
 
 class DistributedRows(NotCopied):
-    """Records on the workers of a cluster; see :class:`dperm.data.rows.Rows` for the passes.
+    """Records on the workers of a cluster; see :class:`dperm.data.rows.Rows` for the methods.
 
-    No record leaves the workers, and no sample of them either: this process gets exact sums, which it adds
-    up to those of the same records in one place, bit for bit, whatever the partitions.
+    No record leaves the workers, nor does any sample: this process receives exact sums, whose total equals
+    that of the same records in one place, bit for bit, whatever the partitions.
 
     Parameters
     ----------
     blocks : Blocks
         Of the design matrix and the targets.
     settings : RowSettings
-        `n_threads` limits the threads that a worker uses, which are otherwise its own.
+        `n_threads` limits the threads that a worker uses; by default it uses all of its own.
 
     Raises
     ------
     DataError
-        For records that cannot be used, numbered as in the whole data set.
+        For invalid records, numbered as in the whole data set.
     RuntimeError
         Without a client, or with another version of the package on the workers.
     """
@@ -108,13 +99,13 @@ class DistributedRows(NotCopied):
         if settings.multiplicity is not None:
             raise DataError("counts cannot be given with Dask collections: leave the records as they are")
         if settings.weights is not None and settings.weights.each is not None:
-            raise DataError("weights of records cannot be given with Dask collections: weigh classes")
+            raise DataError("weights of records cannot be given with Dask collections: use class weights")
         self._client = _client()
         self._check_versions()
         self._threads = WorkerThreads(settings.n_threads)
         self._name = f"dperm-partition-{uuid.uuid4().hex}"
         self._partitions = PlacedPartitions(self._client, self._name, blocks, replace(settings, n_threads=1))
-        self._states: dict[int, PartitionState] = {}  # in which the partitions were found usable
+        self._states: dict[int, PartitionState] = {}  # of the partitions when they were checked
         self._results: weakref.WeakValueDictionary[str, KeptResult] = weakref.WeakValueDictionary()
         facts = self._each(Call("facts"))
         self._check(facts)
@@ -133,9 +124,9 @@ class DistributedRows(NotCopied):
     def run(self, pass_: Pass, n_threads: int) -> Any:
         """Make a pass: one call to each worker.
 
-        Exact sums are added up by the workers and here; sums of floating-point numbers depend on the
-        partitions, not on the workers. Results per row stay on the workers: as a Dask array in the partitions
-        of the records, or, where later passes take them, under a name.
+        Exact sums are added up by the workers and here; floating-point sums depend on the partitions, but not
+        on the workers. Results per row stay on the workers: as a Dask array in the partitions of the records
+        or, if later passes use them, under a name.
         """
         if isinstance(pass_, PerRow):
             return self._kept(pass_) if pass_.stays_with_records else self._per_row(pass_)
@@ -161,7 +152,7 @@ class DistributedRows(NotCopied):
         return dask.array.concatenate(blocks)
 
     def _kept(self, pass_: PerRow) -> KeptResult:
-        """What stands for the result, which the workers keep."""
+        """A handle to the result, which the workers keep."""
         result = KeptResult(uuid.uuid4().hex, pass_)
         self._results[result.name] = result
         self._keep(result, self._partitions.futures)
@@ -171,14 +162,14 @@ class DistributedRows(NotCopied):
         self._call(Call("keep", (result.name, result.pass_), self._threads), numbers)
 
     def drawn(self, sample: SecretRows, n_public: int) -> WorkerSample:
-        """What tells each worker which of its records are in the sample."""
+        """A field from which each worker finds out which of its records are in the sample."""
         return WorkerSample(sample._in_partitions())
 
     def noisy_batch_sums(self, *_: Any) -> None:
-        """None: workers draw their batches."""
+        """None: not available, as workers draw their batches themselves."""
 
     def descend(self, *_: Any) -> NoReturn:
-        """Not to be had: partitions are not read a record at a time."""
+        """Not supported: partitions are not read a record at a time."""
         raise DataError(
             "single steps of stochastic gradient descent do not work on data in partitions: use dp_sgd "
             "(Poisson samples) or noisy_gd (full batches)"
@@ -194,7 +185,7 @@ class DistributedRows(NotCopied):
         return [results[number] for number in self._partitions.futures]
 
     def _call(self, call: Call, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
-        """Results by groups of partitions, each of them in one group; a group is on one worker."""
+        """Results keyed by groups of partitions on one worker; each partition is in exactly one group."""
         todo, results, failures, answered_at = list(numbers), {}, 0, time.monotonic()
         while todo:
             self._partitions.locate(
@@ -206,9 +197,9 @@ class DistributedRows(NotCopied):
             todo = [number for number in todo if number not in answered]
             failures = 0 if answered else failures + 1
             answered_at = time.monotonic() if answered else answered_at
-            if failures > _MAX_TRIES and time.monotonic() - answered_at > _PATIENCE:
+            if failures > _MAX_TRIES and time.monotonic() - answered_at > PATIENCE:
                 raise RuntimeError(
-                    f"the workers that hold the records have not answered for {_PATIENCE:.0f} seconds. "
+                    f"the workers that hold the records have not answered for {PATIENCE:.0f} seconds. "
                     f"{NOTHING_RELEASED}"
                 )
             if todo:
@@ -217,7 +208,7 @@ class DistributedRows(NotCopied):
         return results
 
     def _ask(self, call: Call, numbers: Iterable[int]) -> dict[tuple[int, ...], Any]:
-        """One call to each worker; the results of those that gave one."""
+        """Call each worker once; the results of those that returned one."""
         shares: dict[str, Share] = defaultdict(dict)
         for number in numbers:
             shares[self._partitions.holders[number]][number] = self._states.get(number)
@@ -225,9 +216,11 @@ class DistributedRows(NotCopied):
         results = {}
         for worker, share in shares.items():
             reply = replies.get(worker)
+            if isinstance(reply, Exception) and not isinstance(reply, OSError):
+                raise reply
             if not isinstance(reply, Reply):
-                _raise_unless_broken(reply)
-            elif isinstance(reply.error, NotKept):
+                continue  # the connection broke: the call will be repeated
+            if isinstance(reply.error, NotKept):
                 self._keep(self._results[reply.error.args[0]], share)
             elif reply.error is not None:
                 raise reply.error
@@ -236,10 +229,10 @@ class DistributedRows(NotCopied):
         return results
 
     def _replies(self, call: Call, shares: dict[str, Share]) -> dict[str, Any]:
-        """What the workers answer; nothing at all if one of them has left the cluster.
+        """The workers' answers; none at all if one of the workers has left the cluster.
 
-        To a worker that died a while ago Dask would try to connect for half a minute: so the call is made by
-        a thread, which is left alone when the scheduler says that the worker is gone.
+        Dask tries for half a minute to connect to a worker that is dead. So a thread makes the call, and is
+        abandoned when the scheduler reports that a worker has gone.
         """
         replies: Future[dict[str, Any]] = Future()
         threading.Thread(target=self._ask_workers, args=(replies, call, shares), daemon=True).start()
@@ -268,16 +261,16 @@ class DistributedRows(NotCopied):
         if not versions:
             raise RuntimeError("the Dask cluster has no workers: start some, or wait for them")
         for worker, version in versions.items():
-            if isinstance(version, OSError):  # the worker is gone
+            if isinstance(version, OSError):  # the worker has gone
                 continue
             if version != dperm.__version__:
                 found = repr(version) if isinstance(version, Exception) else version
                 raise RuntimeError(
-                    f"the workers need dperm {dperm.__version__}, as this process has it; {worker}: {found}"
+                    f"the workers need dperm {dperm.__version__}, as this process has; {worker}: {found}"
                 )
 
     def _check(self, facts: Sequence[PartitionFacts]) -> None:
-        """DataError for the first record that cannot be used."""
+        """Raise DataError for the first invalid record."""
         first_row = 0
         first: PartitionFacts | None = None
         for each in facts:
@@ -304,15 +297,9 @@ def _client() -> Any:
         client = Client.current()
     except ValueError:
         raise RuntimeError(
-            "records in Dask collections need a cluster: start one before, for instance with "
-            "client = dask.distributed.Client() for this machine"
+            "records in Dask collections need a cluster: start one first, for instance with "
+            "client = dask.distributed.Client() on this machine"
         ) from None
     if client.asynchronous:
         raise RuntimeError("a fit needs a synchronous client: Client(..., asynchronous=False)")
     return client
-
-
-def _raise_unless_broken(reply: Any) -> None:
-    """A connection that broke gave no reply, and another one may; other errors are a worker's."""
-    if isinstance(reply, Exception) and not isinstance(reply, OSError):
-        raise reply

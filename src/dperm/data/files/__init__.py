@@ -1,1 +1,1 @@
-"""Records in files that are read chunk by chunk."""
+"""Records in files, read chunk by chunk."""

@@ -1,4 +1,4 @@
-"""Parquet and CSV files as a sequence of small tables, read by pyarrow."""
+"""Parquet and CSV files as sequences of record batches, read by pyarrow."""
 
 from __future__ import annotations
 
@@ -24,22 +24,20 @@ from dperm.errors import DataError
 #: A file, a pattern such as ``"part-*.parquet"``, or several of them.
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
-# A column's pages are read that many bytes at a time.
-_READ_BYTES = 1 << 18
-# A thread parses at least that much text of a block, if lines are not longer than that.
+_READ_BYTES = 1 << 18  # buffer for the pages of a Parquet column
+# The least text that a thread parses of a block, provided that lines are no longer than the second number.
 _SHARE_BYTES, _SHORT_LINE_BYTES = 1 << 20, 1 << 16
 
-_OTHER_COLUMNS = ". Name others, or what separates them (delimiter=...)."
-#: What to do about a fault, for those who write Python.
+_OTHER_COLUMNS = ". Name other columns, or set delimiter=...."
+#: Advice on a malformed file, for users of the Python interface.
 CORRECT = (
-    "Correct the file, or name what separates its cells (delimiter=...). Columns other than numbers are left "
-    "out through columns=[...], or described with a schema; labels that are text are read with "
-    "label_type='text'."
+    "Correct the file, or set its delimiter (delimiter=...). Leave out columns that are not numbers through "
+    "columns=[...], or describe them with a schema; labels that are text are read with label_type='text'."
 )
 
 
 def pyarrow(use: str = "reading Parquet and CSV files") -> Any:
-    """The library, with all parts that are used here; ImportError names what it was to be used for."""
+    """The pyarrow package with all submodules used here; an ImportError names the `use`."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -51,39 +49,30 @@ def pyarrow(use: str = "reading Parquet and CSV files") -> Any:
 
 
 def files_of(paths: Paths) -> tuple[Path, ...]:
-    """The files that are meant, those of a pattern in the order of their names; DataError without any."""
+    """The files that paths and patterns refer to, sorted by name for a pattern; DataError without any."""
     given = [paths] if isinstance(paths, str | PathLike) else list(paths)
     found: list[Path] = []
     for path in given:
         each = fspath(path)
         matches = [each] if Path(each).exists() else sorted(glob.glob(each, recursive=True))
         if not matches:
-            raise DataError(f"there is no file {each!r}, nor one that matches it as a pattern")
+            raise DataError(f"there is no file {each!r}, nor does any file match it as a pattern")
         found += [Path(match).absolute() for match in matches]
     for file in found:
         if file.is_dir():
-            raise DataError(f"{file} is a folder: name its files, for instance {str(file / '*.parquet')!r}")
+            raise DataError(f"{file} is a folder: pass its files, for instance {str(file / '*.parquet')!r}")
     if not found:
-        raise DataError("no files are given")
+        raise DataError("no files were given")
     return tuple(found)
 
 
 @dataclass(frozen=True)
 class ParquetTables:
-    """Parquet files.
-
-    Attributes
-    ----------
-    paths : tuple of Path
-    names : tuple of str
-        Columns that are read.
-    chunk_rows : int
-        Records in a batch.
-    """
+    """Parquet files."""
 
     paths: tuple[Path, ...]
-    names: tuple[str, ...]
-    chunk_rows: int
+    names: tuple[str, ...]  # columns that are read
+    chunk_rows: int  # records in a batch
 
     def types(self) -> dict[str, Any]:
         """Arrow types of the columns in the first file."""
@@ -107,8 +96,8 @@ class ParquetTables:
 @contextmanager
 def _parquet_file(path: Path, files: MappedFiles | None = None) -> Iterator[Any]:
     parquet = pyarrow().parquet
-    # From a mapping pages are decoded where they are; else they are read when they are needed: memory
-    # does not grow with the size of row groups.
+    # Pages of a mapped file are decoded in place, others read on demand: memory does not grow with the size
+    # of row groups.
     mapped = files is not None and files.bytes_of(path) is not None
     check_is_parquet(path)
     with (
@@ -126,7 +115,7 @@ def _parquet_file(path: Path, files: MappedFiles | None = None) -> Iterator[Any]
 
 @contextmanager
 def _source(path: Path, files: MappedFiles | None) -> Iterator[Any]:
-    """The bytes of a file, for the library."""
+    """A file as a source for pyarrow."""
     content = files.bytes_of(path) if files is not None else None
     if content is None:
         with open(path, "rb") as file, pyarrow().PythonFile(file, mode="r") as source:
@@ -138,28 +127,14 @@ def _source(path: Path, files: MappedFiles | None) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class CsvTables:
-    """CSV files with a header.
-
-    Attributes
-    ----------
-    paths : tuple of Path
-    column_types : mapping
-        Arrow type of every column that is read.
-    block_bytes : int
-        Text in a batch.
-    delimiter : str
-    trim : bool
-        Whether spaces around a text do not count.
-    decimal : str
-        Between the whole part of a number and its fraction.
-    """
+    """CSV files with a header."""
 
     paths: tuple[Path, ...]
-    column_types: Mapping[str, Any]
-    block_bytes: int
+    column_types: Mapping[str, Any]  # arrow type of every column that is read
+    block_bytes: int  # bytes of text in a batch
     delimiter: str = ","
-    trim: bool = False
-    decimal: str = "."
+    trim: bool = False  # whether to strip whitespace around text
+    decimal: str = "."  # decimal separator
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -177,18 +152,18 @@ class CsvTables:
     def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
         """The records of all files in order, as record batches of about a block.
 
-        All threads work on one block of text: pyarrow's own stream of blocks decodes as many blocks ahead as
-        there are threads.
+        All threads share one block of text, because pyarrow's streaming reader would decode as many blocks
+        ahead as there are threads.
         """
         for path in self.paths:
             with self._faults_of(path):
                 names = csv_columns(path, self.delimiter)
                 with _source(path, files) as source:
-                    for place, text in enumerate(_blocks_of_lines(source, self.block_bytes)):
-                        yield from self._batches_of(text, names if place else None, threads)
+                    for index, text in enumerate(_blocks_of_lines(source, self.block_bytes)):
+                        yield from self._batches_of(text, names if index else None, threads)
 
     def _batches_of(self, text: Any, names: Sequence[str] | None, threads: bool) -> list[Any]:
-        """The records of some lines in one batch, or in none; without `names` the first line has them."""
+        """The records of some lines as at most one batch; without `names` the first line is the header."""
         long_lines = b"\n" not in text.slice(0, min(len(text), _SHORT_LINE_BYTES)).to_pybytes()
         block = len(text) if long_lines else max(len(text) // 8, min(len(text), _SHARE_BYTES))
         options = self._options(column_names=names, block_size=block, use_threads=threads)
@@ -204,7 +179,7 @@ class CsvTables:
             "convert_options": csv.ConvertOptions(
                 include_columns=list(self.names),
                 column_types=dict(self.column_types),
-                # "NA" and its kin stand for a missing number, but are texts like any other.
+                # "NA" and the like mean a missing number, but are ordinary text elsewhere.
                 strings_can_be_null=False,
                 decimal_point=self.decimal,
             ),
@@ -212,16 +187,15 @@ class CsvTables:
 
     @contextmanager
     def _faults_of(self, path: Path) -> Iterator[None]:
-        """Errors of pyarrow as DataErrors that name the place of the fault."""
+        """Turn errors of pyarrow into DataErrors that locate the fault."""
         with _errors_of(path, "CSV"):
             try:
                 yield
             except pyarrow().ArrowException as error:
                 names = csv_columns(path, self.delimiter)
+                separated = f", separated by {self.delimiter!r},"
                 for name in self.names:
-                    _check_occurs_once(
-                        name, names, path, f", separated by {self.delimiter!r},", _OTHER_COLUMNS
-                    )
+                    _check_occurs_once(name, names, path, separated, _OTHER_COLUMNS)
                 serial = self._error_of_one_thread(path) or error
                 fault = csv_fault(serial, names) or csv_fault(error, names)
                 if fault is None:
@@ -229,7 +203,7 @@ class CsvTables:
                 raise DataError(f"{fault.place(path)}{fault.problem}. {CORRECT}") from error
 
     def _error_of_one_thread(self, path: Path) -> Exception | None:
-        """The error of a serial reader, which counts rows; a parallel one does not."""
+        """The error of a serial reader, which unlike a parallel one reports the row."""
         csv, options = pyarrow().csv, self._options(block_size=self.block_bytes, use_threads=False)
         try:
             with csv.open_csv(str(path), **options) as reader:
@@ -242,17 +216,10 @@ class CsvTables:
 
 @dataclass(frozen=True, eq=False)
 class KeptTables:
-    """Some of the records of files: those of a part.
-
-    Attributes
-    ----------
-    whole : ParquetTables or CsvTables
-    kept : ndarray of bool
-        One for each record of the files, in order.
-    """
+    """A subset of the records of files."""
 
     whole: ParquetTables | CsvTables
-    kept: NDArray[np.bool_]
+    kept: NDArray[np.bool_]  # one for each record of the files, in order
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -284,30 +251,29 @@ class KeptTables:
             raise DataError(f"the files hold {row} records, and held {len(self.kept)} when they were split")
 
 
-#: Files of one kind and the columns that are read from them; public, and picklable.
+#: Files of one format and the columns that are read from them; public and picklable.
 Tables = ParquetTables | CsvTables | KeptTables
 
 
 def parquet_columns(path: Path) -> tuple[str, ...]:
-    """Names of the columns of a Parquet file; DataError when the file cannot be read."""
+    """Names of the columns of a Parquet file; DataError if it cannot be read."""
     with _parquet_file(path) as file:
         return tuple(file.schema_arrow.names)
 
 
 def csv_columns(path: Path, delimiter: str) -> tuple[str, ...]:
-    """Names of the columns of a CSV file; DataError when the file cannot be read."""
+    """Names of the columns of a CSV file; DataError if it cannot be read."""
     csv = pyarrow().csv
     check_is_csv(path)
     with _errors_of(path, "CSV"), open(path, "rb") as source:
-        # Only the header matters here, whatever is wrong with the lines below it.
-        header = io.BytesIO(_header(source))
+        header = io.BytesIO(_header(source))  # errors in other lines do not matter here
         parse = csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
         with csv.open_csv(header, parse_options=parse) as reader:
             return tuple(reader.schema.names)
 
 
 def _header(source: IO[bytes]) -> bytes:
-    """The first line that is not empty, with those that a quoted cell in it goes on to."""
+    """The first nonblank line, with continuation lines of quoted cells."""
     line = source.readline()
     while not line.strip() or line.count(b'"') % 2:
         more = source.readline()
@@ -326,7 +292,7 @@ def csv_type(column: SchemaColumn) -> Any:
 
 
 def empty_texts_missing(table: Any) -> Any:
-    """A table in which empty cells are missing in columns of texts, too."""
+    """The table with empty strings replaced by nulls."""
 
     def without_empty(column: Any) -> Any:
         compute = pyarrow().compute
@@ -339,7 +305,7 @@ def empty_texts_missing(table: Any) -> Any:
 
 
 def trimmed_texts(table: Any) -> Any:
-    """Texts as a person reads them: many files put a space after a comma."""
+    """The table without whitespace around text: many files put a space after a comma."""
     return _with_texts(table, pyarrow().compute.utf8_trim_whitespace)
 
 
@@ -351,9 +317,9 @@ def _with_texts(table: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _blocks_of_lines(source: Any, block_bytes: int) -> Iterator[Any]:
-    """A text in parts that end where a line does, of no more than `block_bytes` if lines are shorter.
+    """A text in blocks of whole lines, of at most `block_bytes` unless a line is longer.
 
-    A quoted cell must not hold the end of a line.
+    A quoted cell must not contain a line break.
     """
     start, wanted, size = 0, block_bytes, source.size()
     while start < size:
@@ -368,10 +334,10 @@ def _blocks_of_lines(source: Any, block_bytes: int) -> Iterator[Any]:
 
 
 def _in_memory_of_arrow(text: Any) -> Any:
-    """A copy of a buffer in memory that belongs to Arrow.
+    """A copy of a buffer in memory allocated by Arrow.
 
-    Its threads may drop the last reference to a block when the interpreter has begun to exit. If the memory
-    is Python's they then ask for its lock, which ends the thread, and the process with it, by an abort.
+    Arrow's threads may drop the last reference to a block while the interpreter exits. For memory owned by
+    Python they would then try to acquire the GIL, which aborts the process.
     """
     own = pyarrow().allocate_buffer(len(text))
     np.frombuffer(own, dtype=np.uint8)[:] = np.frombuffer(text, dtype=np.uint8)
@@ -379,18 +345,18 @@ def _in_memory_of_arrow(text: Any) -> Any:
 
 
 def _end_of_lines(text: Any) -> int:
-    """Where the last whole line ends; 0 without one."""
+    """End of the last complete line; 0 without one."""
     for length in (min(_SHORT_LINE_BYTES, len(text)), len(text)):
         tail: bytes = text.slice(len(text) - length).to_pybytes()
         end = tail.rfind(b"\n") + 1
         if end:
             return len(text) - length + end
-    return tail.rfind(b"\r", 0, -1) + 1  # a last one may be half of "\r\n"
+    return tail.rfind(b"\r", 0, -1) + 1  # the last byte may be half of "\r\n"
 
 
 @contextmanager
 def _errors_of(path: Path, kind: str) -> Iterator[None]:
-    """Errors of pyarrow and of the system as DataErrors that name the file."""
+    """Turn errors of pyarrow and of the system into DataErrors that name the file."""
     try:
         yield
     except (DataError, MemoryError):
@@ -417,5 +383,5 @@ def _same_types(types: Mapping[str, Any], expected: Mapping[str, Any], path: Pat
     for name, each in types.items():
         if each != expected[name]:
             raise DataError(
-                f"column {name!r} of {path} has type {each}, that of the first file {expected[name]}"
+                f"column {name!r} of {path} has type {each}, but {expected[name]} in the first file"
             )

@@ -1,4 +1,4 @@
-"""What pyarrow says of a CSV file that it cannot read, in terms of columns, rows and lines."""
+"""Errors of pyarrow about malformed CSV files, in terms of columns, rows and lines."""
 
 from __future__ import annotations
 
@@ -19,20 +19,13 @@ _FAULT = re.compile(
 
 @dataclass(frozen=True)
 class CsvFault:
-    """A cell of another type than its column's, or a line with too many or too few cells.
+    """A cell that does not fit the type of its column, or a line with too many or too few cells."""
 
-    Attributes
-    ----------
-    row : int or None
-        Counted from 0 below the header; None where pyarrow read with several threads.
-    problem : str
-    """
-
-    row: int | None
+    row: int | None  # counted from 0 below the header; None if pyarrow read with several threads
     problem: str
 
     def place(self, path: Path) -> str:
-        """File, line and row; pyarrow counts no empty lines."""
+        """File, line and row; pyarrow does not count empty lines."""
         if self.row is None:
             return str(path)
         with open(path, "rb") as file:
@@ -42,7 +35,7 @@ class CsvFault:
 
 
 def csv_fault(error: Exception, names: Sequence[str]) -> CsvFault | None:
-    """The fault that an error of pyarrow tells of in a file with columns `names`; None for other errors."""
+    """The fault that pyarrow reports in a file with columns `names`; None for other errors."""
     found = _FAULT.search(str(error))
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""What a file is that was taken for another kind, told by its first bytes."""
+"""File formats recognised by their magic bytes, for messages about files of the wrong format."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dperm.errors import DataError
 _KINDS = {
     b"PAR1": "a Parquet file",
     b"ARROW1": "an Arrow file",
-    b"\xff\xff\xff\xff": "a stream of Arrow",
+    b"\xff\xff\xff\xff": "an Arrow stream",
     b"\x1f\x8b": "compressed with gzip",
     b"BZh": "compressed with bzip2",
     b"\xfd7zXZ": "compressed with xz",
     b"\x28\xb5\x2f\xfd": "compressed with zstd",
     b"\x04\x22\x4d\x18": "compressed with lz4",
     b"PK\x03\x04": "a zip archive or a workbook",
-    b"\xd0\xcf\x11\xe0": "a workbook of Excel",
-    b"SQLite format 3": "a database of SQLite",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook",
+    b"SQLite format 3": "an SQLite database",
     b"\xff\xfe": "text in UTF-16",
     b"\xfe\xff": "text in UTF-16",
 }
@@ -25,14 +25,14 @@ _SHOWN_BYTES = 1024
 
 
 def check_is_csv(path: Path) -> None:
-    """Raise DataError if a file is known to be something else than text."""
+    """Raise DataError if a file is recognised as something other than text."""
     kind = _kind(_first_bytes(path))
     if kind is not None:
         raise DataError(f"{path} is {kind}, not CSV: {_advice(kind)}")
 
 
 def check_is_parquet(path: Path) -> None:
-    """Raise DataError if a file is known to be something else than Parquet."""
+    """Raise DataError if a file is recognised as something other than Parquet."""
     start = _first_bytes(path)
     kind = _kind(start)
     if kind is None and start and _is_text(start):
@@ -57,7 +57,7 @@ def _is_text(start: bytes) -> bool:
     try:
         text = start.decode()
     except UnicodeDecodeError as error:
-        if error.start < len(start) - 3:  # else the end may be a part of a character
+        if error.start < len(start) - 3:  # otherwise a character may be cut off
             return False
         text = start[: error.start].decode()
     return all(letter.isprintable() or letter in "\t\r\n\ufeff" for letter in text)

@@ -1,4 +1,4 @@
-"""Data sets in files, larger than memory: Parquet and CSV, read chunk by chunk in every pass."""
+"""Data sets in Parquet and CSV files, possibly larger than memory, read in chunks in every pass."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from dperm.data.files.arrow_tables import (
 from dperm.data.mapped import MappedFiles
 from dperm.data.rows import Rows, RowSettings
 from dperm.data.sources import rows_of
-from dperm.data.tabular import TabularMatrix
+from dperm.data.tabular import stacked_tables
 from dperm.errors import DataError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Labels = NDArray[Any]
 Encoder = Callable[[Labels], NDArray[Any]]
 
-# Size of a chunk of numbers: long enough for the reader, short enough for its cache.
+# Size of a chunk of numbers: large enough to be read efficiently, small enough for the cache.
 _CHUNK_BYTES = 1 << 25
 _CSV_BLOCK_BYTES = 1 << 24
 
@@ -52,7 +52,9 @@ def scan_parquet(
     schema: Schema | None = None,
     chunk_rows: int | None = None,
 ) -> RecordFiles:
-    """Records in Parquet files, for `Objective` and the estimators, with ``y=None``: nothing is read yet.
+    """Describe records in Parquet files, for `Objective` and the estimators with ``y=None``.
+
+    No records are read yet.
 
     Parameters
     ----------
@@ -61,12 +63,12 @@ def scan_parquet(
     label : str
         Column with the targets.
     columns : sequence of str, optional
-        Columns of the design matrix, numbers all of them; by default every column but `label`.
+        Numeric columns that make up the design matrix; by default every column but `label`.
     schema : Schema, optional
         Describes the columns instead: every chunk is encoded with it.
     chunk_rows : int, optional
-        Records in a chunk; by default as many as make 32 MiB. The result does not depend on it. In memory a
-        chunk may take the room of the next power of two: pyarrow's buffers grow so.
+        Records in a chunk; by default 32 MiB of them. The result does not depend on it. A chunk may occupy
+        the next power of two in memory, because pyarrow's buffers grow by doubling.
 
     Returns
     -------
@@ -75,26 +77,26 @@ def scan_parquet(
     Raises
     ------
     DataError
-        For files that are not there, or cannot be read.
+        For files that do not exist or cannot be read.
     ImportError
         Without pyarrow.
 
     Notes
     -----
-    Every pass over the data reads the files once; while the kernels work on one chunk, the next is read.
-    At most three chunks are in memory, and two pages of each column (of 1 MiB, as most programs write them):
-    a dictionary and the page that is decompressed. With hundreds of columns that is more than the chunks;
-    files without dictionaries, in small pages, need less. Allocators keep about as much again of what was
-    freed, whatever the size of the files. Pages of the files themselves are the system's cache: it drops
-    them when memory is short.
+    Every pass over the data reads the files once; the next chunk is prefetched while the kernels work on the
+    current one. Memory holds at most three chunks and two pages of each column (usually of 1 MiB): a
+    dictionary and the page that is being decompressed. With hundreds of columns these take more than the
+    chunks; files without dictionaries, with small pages, need less. Allocators retain about as much again of
+    freed memory, whatever the size of the files. The pages of the files themselves are in the page cache of
+    the operating system, which drops them when memory is short.
 
-    Full-batch algorithms need one pass per step. Algorithms on samples of records work, at one pass over the
-    files per sample (`dp_sgd`) or per four million numbers sampled (`dp_sgd_gradient` and its kin), which is
-    slow.
+    Full-batch algorithms need one pass per step. Algorithms on samples of records work but are slow: they
+    need one pass over the files per sample (`dp_sgd`) or per four million sampled numbers (`dp_sgd_gradient`
+    and the like).
 
-    The files must not change while a model is trained. Their size, their place on the disk and the time of
-    their last change are checked before and after each pass, and the number of records and types of columns
-    in each pass: a change is a `DataError` before anything is released.
+    The files must not change while a model is trained. Their size, inode and times of last modification are
+    checked before and after each pass, the number of records and the types of columns in each pass; a change
+    is a `DataError` before anything is released.
 
     Examples
     --------
@@ -126,18 +128,18 @@ def scan_csv(
     delimiter: str = ",",
     block_bytes: int | None = None,
 ) -> RecordFiles:
-    """Records in CSV files with a header, as `scan_parquet`.
+    """Describe records in CSV files with a header, like `scan_parquet`.
 
     Parameters
     ----------
     paths, label, columns, schema
-        As for `scan_parquet`. Without a schema all columns are numbers.
+        As for `scan_parquet`. Without a schema all columns are numeric.
     label_type : {"number", "text"}
-        What the column `label` holds.
+        Type of the column `label`.
     delimiter : str
-        Between the cells of a line.
+        Separates the cells of a line.
     block_bytes : int, optional
-        Text in a chunk, by default 16 MiB. The result does not depend on it.
+        Bytes of text in a chunk, by default 16 MiB. The result does not depend on it.
 
     Returns
     -------
@@ -146,16 +148,16 @@ def scan_csv(
     Raises
     ------
     DataError
-        For files that are not there, or cannot be read.
+        For files that do not exist or cannot be read.
     ImportError
         Without pyarrow.
 
     Notes
     -----
-    An empty cell is missing. Words such as ``NA``, ``null`` and ``NaN`` are missing numbers; as a category or
-    a label that is text they are what they say. A cell must not hold the end of a line.
+    An empty cell is missing. Words such as ``NA``, ``null`` and ``NaN`` mean missing numbers, but are taken
+    literally as categories and as labels that are text. A cell must not contain a line break.
 
-    About four chunks are in memory, whatever the number of threads: three of numbers, and the text that is
+    About four chunks are in memory, whatever the number of threads: three of numbers, and the text being
     parsed.
 
     Examples
@@ -183,19 +185,19 @@ def scan_csv(
 
 @dataclass(frozen=True)
 class RecordFiles:
-    """A data set in files: what `scan_parquet` and `scan_csv` return. Pass it as X, with ``y=None``.
+    """A data set in files, as `scan_parquet` and `scan_csv` return it. Pass it as X, with ``y=None``.
 
-    It holds names, and no records: it can be copied and sent to other processes.
+    It holds names but no records, so it can be copied and sent to other processes.
 
     Attributes
     ----------
     tables : Tables
-        The files and how they are read.
+        The files and how to read them.
     label : str
         Column with the targets.
     schema : Schema or None
     encode : callable or None
-        Turns an array of cells of the label column into targets.
+        From an array of cells of the label column to targets.
 
     Examples
     --------
@@ -228,11 +230,11 @@ class RecordFiles:
         return len(self.feature_names)
 
     def with_targets(self, encode: Encoder) -> RecordFiles:
-        """The same records with other targets: ``encode(cells of the label column)``, chunk by chunk."""
+        """The same records with the targets ``encode(cells of the label column)``, chunk by chunk."""
         return dataclasses.replace(self, encode=encode)
 
     def where(self, kept: NDArray[np.bool_]) -> RecordFiles:
-        """Some of the records, told by a mask that is kept in memory: a byte for each record of the files."""
+        """The records selected by a mask, which stays in memory: one byte per record of the files."""
         if isinstance(self.tables, KeptTables):
             whole = self.tables.kept.copy()
             whole[whole] = kept
@@ -240,7 +242,7 @@ class RecordFiles:
         return dataclasses.replace(self, tables=KeptTables(self.tables, kept))
 
     def blocks(self) -> Iterator[Any]:
-        """The records as they are in the files, without labels, in consecutive record batches."""
+        """The records as stored in the files, without labels, in consecutive record batches."""
         return dataclasses.replace(self, tables=self.tables.only(tuple(self._names())))._batches()
 
     def rows(self, y: ArrayLike | None, settings: RowSettings) -> Rows:
@@ -249,16 +251,16 @@ class RecordFiles:
         Raises
         ------
         ValueError
-            For targets that are not in the files.
+            If `y` is given.
         DataError
-            For records that cannot be used.
+            For invalid records.
         """
         if y is not None:
             raise ValueError(f"y must be None: the targets are in the column {self.label!r} of the files")
         return ChunkedRows(FileParts(self, settings))
 
     def labels(self) -> NDArray[Any]:
-        """The different cells of the label column, in order. NOT private.
+        """The distinct cells of the label column, sorted. NOT private.
 
         Raises
         ------
@@ -271,7 +273,7 @@ class RecordFiles:
         return np.array(sorted(found))
 
     def targets(self) -> NDArray[Any]:
-        """The label column as it is, one cell per record: to compare predictions with. NOT private."""
+        """The label column as stored, one cell per record, to compare predictions with. NOT private."""
         return np.concatenate(list(self._label_cells()))
 
     def _label_cells(self) -> Iterator[NDArray[Any]]:
@@ -289,22 +291,20 @@ class RecordFiles:
         return cells
 
     def matrices(self) -> Iterator[Any]:
-        """The design matrix in consecutive parts: arrays, or tabular matrices where there is a schema."""
+        """The design matrix in consecutive parts: arrays, or tabular matrices if there is a schema."""
         dtype = self.matrix_dtype
         for batch in self._batches():
-            matrix = self._matrix(batch, dtype)
-            yield matrix.to_dense() if isinstance(matrix, ColumnsMatrix) else matrix
+            yield self._dense_or_tabular(batch, dtype)
 
     def labelled_matrices(self) -> Iterator[tuple[Any, NDArray[Any]]]:
         """The same, each part with the cells of the label column; DataError for a cell without a label."""
         dtype = self.matrix_dtype
         for batch, first_row in self._numbered_batches():
             try:
-                matrix = self._matrix(batch, dtype)
+                matrix = self._dense_or_tabular(batch, dtype)
             except DataError as error:
                 raise DataError(f"rows from {first_row} on: {error}") if first_row else error from None
-            dense = matrix.to_dense() if isinstance(matrix, ColumnsMatrix) else matrix
-            yield dense, self._labels_of(batch, first_row)
+            yield matrix, self._labels_of(batch, first_row)
 
     def _numbered_batches(self) -> Iterator[tuple[Any, int]]:
         """One pass over the files, with the number of the first row of each batch."""
@@ -321,7 +321,7 @@ class RecordFiles:
 
     @property
     def matrix_dtype(self) -> np.dtype[Any]:
-        """Of the design matrix: float32 where the files have that in all columns, else float64."""
+        """Dtype of the design matrix: float32 if all columns of the files have it, else float64."""
         types = self.tables.types()
         single = self.schema is None and all(
             str(types[name]) in ("float", "halffloat") for name in self._names()
@@ -332,26 +332,31 @@ class RecordFiles:
         """Columns of the files that the design matrix is made of."""
         return [name for name in self.tables.names if name != self.label]
 
+    def _dense_or_tabular(self, batch: Any, dtype: np.dtype[Any]) -> Any:
+        matrix = self._matrix(batch, dtype)
+        return matrix.to_dense() if isinstance(matrix, ColumnsMatrix) else matrix
+
     def _matrix(self, batch: Any, dtype: np.dtype[Any]) -> Any:
         if self.schema is not None:
             return self.schema.encode(pyarrow().Table.from_batches([batch.select(self._names())]))
         wanted = pyarrow().from_numpy_dtype(dtype)
         columns = zip(batch.schema.names, batch.schema.types, batch.columns, strict=True)
-        arrays = {name: _numbers(column, name, kind, wanted) for name, kind, column in columns
-                  if name != self.label}  # fmt: skip
+        features = (each for each in columns if each[0] != self.label)
+        arrays = {name: _numbers(column, name, kind, wanted) for name, kind, column in features}
         return ColumnsMatrix([arrays[name] for name in self._names()])
 
     def _targets(self, batch: Any) -> NDArray[Any]:
         column = batch.column(self.label)
         if self.encode is not None:
             return self.encode(_cells(column))
-        # As they are, or as doubles: what a loss reads is rounded once, to the type of the matrix.
-        wanted = column.type if column.type in _reals() else pyarrow().float64()
+        # Floats as they are, others as doubles: targets are rounded only once, to the dtype of the matrix.
+        double = pyarrow().float64()
+        wanted = column.type if column.type in (pyarrow().float32(), double) else double
         return _numbers(column, self.label, column.type, wanted)
 
 
 class FileParts:
-    """The records of files in parts, each read while the one before it is worked on."""
+    """The records of files in parts, with prefetching."""
 
     def __init__(self, source: RecordFiles, settings: RowSettings) -> None:
         self._source, self._settings = source, settings
@@ -363,14 +368,14 @@ class FileParts:
     def read(self) -> Generator[Part, None, None]:
         """All parts in order; DataError if the files have changed."""
         batches = self._source.tables.batches(self._files, threads=self._threaded)
-        # The last check comes after the work on the last part: nothing that it reads can have changed.
+        # The last check follows the work on the last part, so it covers everything that was read.
         with self._files.unchanged(), closing(one_ahead(batches, threaded=self._threaded)) as each:
             first_row = 0
             for batch in each:
                 start, first_row = first_row, first_row + batch.num_rows
                 if batch.num_rows:
                     yield self._part(batch, start)
-                del batch  # not kept while the next one is waited for
+                del batch  # or it would stay in memory while waiting for the next one
         self._checked = True
 
     def _part(self, batch: Any, first_row: int) -> Part:
@@ -384,19 +389,16 @@ class FileParts:
         return Part(rows_of(matrix, targets, settings), matrix, targets)
 
     def stacked(self, matrices: list[Any], targets: NDArray[Any]) -> Rows:
-        """Rows of some parts' matrices, one below the other."""
-        first = matrices[0]
-        if isinstance(first, TabularMatrix):
-            numeric = np.concatenate([matrix.numeric for matrix in matrices])
-            codes = np.concatenate([matrix.codes for matrix in matrices])
-            return rows_of(first.with_rows(numeric, codes), targets, self._settings)
+        """Rows of the vertically stacked matrices of several parts."""
+        if self._source.schema is not None:
+            return rows_of(stacked_tables(matrices), targets, self._settings)
         return rows_of(np.concatenate(matrices), targets, self._settings)
 
 
 def _column_names(
     label: str, columns: Sequence[str] | None, schema: Schema | None, in_file: Callable[[], Sequence[str]]
 ) -> tuple[str, ...]:
-    """Columns that the design matrix is made of."""
+    """Columns that make up the design matrix."""
     if schema is not None:
         if columns is not None:
             raise ValueError("columns and schema cannot both be given: the schema names the columns")
@@ -404,9 +406,9 @@ def _column_names(
     else:
         names = tuple(columns) if columns is not None else tuple(each for each in in_file() if each != label)
     if not names:
-        raise ValueError("the design matrix needs at least one column beside the label")
+        raise ValueError("the design matrix needs at least one column besides the label")
     if label in names or len(set(names)) != len(names):
-        raise ValueError(f"columns must be different, and other than the label {label!r}; got {list(names)}")
+        raise ValueError(f"columns must be distinct and not contain the label {label!r}; got {list(names)}")
     return names
 
 
@@ -416,23 +418,15 @@ def _positive(name: str, value: int) -> int:
     return int(value)
 
 
-def _reals() -> tuple[Any, Any]:
-    """Arrow types that the kernels read."""
-    arrow = pyarrow()
-    return arrow.float32(), arrow.float64()
-
-
 def _numbers(column: Any, name: str, kind: Any, wanted: Any) -> NDArray[Any]:
-    """An Arrow array of a type `kind` as numbers of the type `wanted`, NaN where there is none.
-
-    Without a copy where that is possible.
-    """
-    if kind == wanted and not column.null_count:  # as a rule
+    """An Arrow array of type `kind` as numbers of type `wanted`, NaN for nulls; not copied if possible."""
+    if kind == wanted and not column.null_count:  # the usual case
         return column.to_numpy(zero_copy_only=True)  # type: ignore[no-any-return]
     arrow = pyarrow()
-    is_type = arrow.types
-    if not (is_type.is_floating(kind) or is_type.is_integer(kind) or is_type.is_boolean(kind)
-            or is_type.is_decimal(kind)):  # fmt: skip
+    types = arrow.types
+    if not any(
+        is_(kind) for is_ in (types.is_floating, types.is_integer, types.is_boolean, types.is_decimal)
+    ):
         raise DataError(
             f"column {name!r} holds {kind}, not numbers: leave it out through columns=[...], or describe the "
             "columns with a schema"
@@ -445,7 +439,7 @@ def _numbers(column: Any, name: str, kind: Any, wanted: Any) -> NDArray[Any]:
 
 
 def _cells(column: Any) -> Labels:
-    """The cells of a label column; None where there is none among texts, NaN among numbers."""
+    """The cells of a label column; a missing one is None among texts, NaN among numbers."""
     if pyarrow().types.is_dictionary(column.type):
         column = column.dictionary_decode()
     return np.asarray(column.to_numpy(zero_copy_only=False))

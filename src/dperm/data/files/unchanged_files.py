@@ -1,4 +1,4 @@
-"""Files that must not change between the passes over them, nor during one."""
+"""Detection of files that change during or between passes over them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dperm.errors import DataError
 
-# Clocks of file systems stand still for up to that long: a write within one tick leaves no trace.
+# File systems have a clock resolution of up to that: a second write within one tick leaves no trace.
 _TICK_NS = 20_000_000
 
 
@@ -21,7 +21,7 @@ class _State:
     inode: int
     size: int
     modified_ns: int
-    changed_ns: int  # where the system keeps it, nobody can set it back
+    changed_ns: int  # on systems that record it, it cannot be set back
 
     @classmethod
     def of(cls, path: Path) -> _State:
@@ -33,7 +33,7 @@ class _State:
 
 
 class UnchangedFiles:
-    """What identifies the content of files: place, size, and times of the last change.
+    """The inode, size, and modification times of files, to detect changes.
 
     Parameters
     ----------
@@ -42,12 +42,11 @@ class UnchangedFiles:
     Raises
     ------
     DataError
-        For a file that is not there.
+        For a file that does not exist.
 
     Notes
     -----
-    What a program writes through a memory mapping moves these times only now and then: such writes can
-    go unnoticed.
+    Writes through a memory mapping update these times only now and then, and so can go unnoticed.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -55,13 +54,13 @@ class UnchangedFiles:
         states = [_State.of(path) for path in self.paths]
         newest = max((max(state.modified_ns, state.changed_ns) for state in states), default=0)
         age = time.time_ns() - newest
-        if 0 <= age < _TICK_NS:  # a later write might have the same time: let the clock move on first
+        if 0 <= age < _TICK_NS:  # wait for the next tick: until then a write may leave the time unchanged
             time.sleep((_TICK_NS - age) / 1e9)
             states = [_State.of(path) for path in self.paths]
         self._states = dict(zip(self.paths, states, strict=True))
 
     def check(self) -> None:
-        """Raise DataError if a file is not what it was."""
+        """Raise DataError if a file has changed."""
         for path, before in self._states.items():
             now = _State.of(path)
             if now != before:
@@ -72,9 +71,9 @@ class UnchangedFiles:
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Raise DataError if a file is not what it was, before or after the block.
+        """Raise DataError if a file has changed, before or after the block.
 
-        An error inside the block counts as a consequence of the change, if there was one.
+        If the block raises and a file has changed, the change is reported instead.
         """
         self.check()
         try:

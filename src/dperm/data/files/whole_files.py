@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import IO
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file that appears complete, or not at all."""
+    """Write a file atomically: it appears complete or not at all."""
     with written_whole(path) as file:
         file.write(text.encode())
 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, that appears complete when the block ends, or not at all."""
+    """A file to write to, which appears complete at the end of the block or not at all."""
     new = beside(path)
     try:
         with new.open("wb") as file:
@@ -31,5 +31,5 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
 
 
 def beside(path: Path) -> Path:
-    """A name for a new file in the same folder."""
+    """A path for a new temporary file in the same folder."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")

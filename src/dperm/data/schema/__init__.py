@@ -1,1 +1,1 @@
-"""Public descriptions of tables, and how a table is read by one."""
+"""Public descriptions of tables, and how they encode a table."""

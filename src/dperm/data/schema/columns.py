@@ -1,7 +1,7 @@
-"""Public descriptions of columns: how a cell becomes numbers that lie in known bounds.
+"""Public descriptions of columns: how a cell is encoded as numbers within known bounds.
 
-A column turns every cell into numbers that depend on that cell and on the description alone, never on the
-other records, and whose squares sum to at most 1. The norm of a row is bounded before any data are read.
+The encoding of a cell depends on that cell and on the description alone, never on other records, and its
+squares sum to at most 1. So the norm of a row is bounded before any data are read.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from dperm.errors import DataError
 Numbers = NDArray[np.float64]
 
 TRANSFORMS = ("none", "log1p")
-MAX_CATEGORIES = 65_535  # codes are 16-bit, and one stands for no category
+MAX_CATEGORIES = 65_535  # codes have 16 bits, and one of them means "no category"
 
 
 @dataclass(frozen=True)
 class Numeric:
-    """A number with public bounds, scaled to [0, 1], or put into public bins.
+    """A number with public bounds, scaled to [0, 1] or assigned to public bins.
 
     Parameters
     ----------
     name : str
     low, high : float
-        Public bounds, from what is known of the column and not from the data. Values outside, infinite
-        ones too, are moved onto the nearer bound.
+        Public bounds, from public knowledge and not from the data. Values outside, including infinite ones,
+        are clamped to them.
     transform : {"none", "log1p"}
         With ``z = value - low``: ``z / (high - low)``, or ``log1p(z) / log1p(high - low)`` for columns whose
         range spans several powers of ten.
     bins : int or sequence of float, optional
-        One 0/1 column per bin in place of the number. A sequence holds the borders between bins, ascending
-        and strictly between the bounds, in the unit of the column; a value on a border belongs to the bin
-        above it. An integer asks for that many bins of equal width on the transformed scale.
+        One 0/1 column per bin instead of the number. A sequence holds the edges between bins, ascending and
+        strictly between the bounds, in the unit of the column; a value on an edge belongs to the bin above
+        it. An integer is the number of bins, of equal width on the transformed scale.
     missing : {"error", "zero", "column"} or float
-        What becomes of a missing value (null, None or NaN): an error; zeros; a 0/1 column of its own, with
-        zeros in the others; or the number that is put in its place, between the bounds.
+        How a missing value (null, None or NaN) is treated: as an error; as zeros; as a 1 in a 0/1 column of
+        its own, with zeros in the others; or as this number, which must be within the bounds.
 
     Raises
     ------
     ValueError
-        For a description that makes no sense.
+        If the description is invalid.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class Numeric:
 
     @property
     def borders(self) -> tuple[float, ...]:
-        """Borders between bins, in the unit of the column; empty without bins."""
+        """Edges between bins, in the unit of the column; empty without bins."""
         if isinstance(self.bins, int):
             shares = [i / self.bins for i in range(1, self.bins)]
             return tuple(self.low + self._unscaled(share) for share in shares)
@@ -142,7 +142,7 @@ class Numeric:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Number of 0/1 columns of each code."""
+        """Number of 0/1 columns that each code stands for."""
         size = len(self.feature_names) - self.n_numbers
         return (size,) if size else ()
 
@@ -152,7 +152,7 @@ class Numeric:
         Raises
         ------
         DataError
-            When a cell is no number, or missing and that is an error.
+            If a cell is not a number, or is missing and that is an error.
         """
         values = column.numbers()
         if self.missing == "error" and values.dtype.kind == "f":
@@ -162,7 +162,7 @@ class Numeric:
         return values
 
     def encode(self, values: NDArray[Any], numbers: NDArray[Any], codes: NDArray[Any], levels: int) -> None:
-        """Write what `read` gave for some rows.
+        """Encode what `read` returned for some rows.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class Numeric:
             In [0, 1]; integers ``0 .. levels`` for an integer type.
         codes : (n, len(sizes)) ndarray
         levels : int
-            Largest integer of the type of `numbers`, which stands for 1; 0 for a floating-point type.
+            Largest integer of the dtype of `numbers`, which means 1; 0 for a floating-point dtype.
 
         Examples
         --------
@@ -198,7 +198,7 @@ class Numeric:
             numbers[:, 0] = scaled
 
     def _encode_bins(self, clipped: Numbers, missing: NDArray[np.bool_] | None, codes: NDArray[Any]) -> None:
-        """Code of the bin; the last code but one for missing values with a column, else the last."""
+        """Write the codes of the bins. A missing value gets the code of its column, or the code for none."""
         (size,) = self.sizes
         if self.bins is None:
             codes[:] = size
@@ -208,18 +208,18 @@ class Numeric:
             codes[missing] = size - 1 if self.missing == "column" else size
 
     def _scaled(self, clipped: Numbers) -> Numbers:
-        """Values between the bounds onto [0, 1]; overwrites its argument."""
+        """Values between the bounds, scaled to [0, 1] in place."""
         clipped -= self.low
         if self.transform == "log1p":
             np.log1p(clipped, out=clipped)
             clipped /= math.log1p(self.high - self.low)
-            # Two implementations of log1p may differ in the last bit; the bound must hold exactly.
+            # The log1p of numpy and that of math may differ in the last bit; the bound must hold exactly.
             return np.minimum(clipped, 1.0, out=clipped)
         clipped /= self.high - self.low
         return clipped
 
     def _unscaled(self, share: float) -> float:
-        """Distance from `low` of the value that is scaled to `share`."""
+        """Distance from `low` of the value that scales to `share`."""
         span = self.high - self.low
         return math.expm1(share * math.log1p(span)) if self.transform == "log1p" else share * span
 
@@ -234,15 +234,15 @@ class Categorical:
     categories : sequence of str, of int or of bool
         Every value that the column may hold, whether or not it occurs in the data.
     unknown : str, int or bool
-        What becomes of a value outside the list: "error"; "zero" (no column is 1); or the category that
-        stands for it (which cannot be one that is called by these two words).
+        How a value outside the list is treated: "error"; "zero" (all columns are 0); or as the given category
+        (which cannot be one with these two names).
     missing : str, int or bool
         The same for a missing value (null, None or NaN).
 
     Raises
     ------
     ValueError
-        For a description that makes no sense.
+        If the description is invalid.
 
     Examples
     --------
@@ -301,12 +301,12 @@ class Categorical:
         return (len(self.categories),)
 
     def read(self, column: TableColumn) -> Codes:
-        """Codes of the cells: positions in the list of categories, or their number for none of them.
+        """Codes of the cells: positions in the list of categories, or its length for none of them.
 
         Raises
         ------
         DataError
-            When a cell is missing or no category, and that is an error.
+            If a cell is missing or not a category, and that is an error.
         """
         codes = column.positions(self.categories)
         others = codes < 0
@@ -321,7 +321,7 @@ class Categorical:
             raise DataError(
                 f"column {self.name!r} holds {column[row]!r} at row {row}, which is not one of its "
                 f"{len(self.categories)} public categories: add it if it is public knowledge that it may "
-                "occur, or let unknown='zero' or unknown=<a category> take in such values"
+                "occur, or cover such values by unknown='zero' or unknown=<a category>"
             )
         for cells, rule in ((unknown, self.unknown), (missing, self.missing)):
             if cells.any():
@@ -329,7 +329,7 @@ class Categorical:
         return codes
 
     def encode(self, values: Codes, numbers: NDArray[Any], codes: NDArray[Any], levels: int) -> None:
-        """Write what `read` gave for some rows into ``codes[:, 0]``.
+        """Write what `read` returned for some rows into ``codes[:, 0]``.
 
         Examples
         --------
@@ -350,14 +350,14 @@ SchemaColumn = Numeric | Categorical
 
 def _missing_cell(name: str, row: int, choices: str) -> DataError:
     return DataError(
-        f"column {name!r} has a missing value at row {row}: fill it, or say in the schema what becomes of "
-        f"missing values (missing = {choices})"
+        f"column {name!r} has a missing value at row {row}: fill it, or say in the schema how missing values "
+        f"are treated (missing = {choices})"
     )
 
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name:
-        raise ValueError(f"the name of a column must be a text that is not empty, got {name!r}")
+        raise ValueError(f"the name of a column must be a nonempty string, got {name!r}")
 
 
 def _set_real(column: Numeric, attribute: str, value: Any) -> None:
@@ -365,7 +365,7 @@ def _set_real(column: Numeric, attribute: str, value: Any) -> None:
         raise ValueError(f"column {column.name!r}: {attribute} must be a real number, got {value!r}")
     try:
         finite = math.isfinite(value)
-    except OverflowError:  # an integer beyond the largest double
+    except OverflowError:  # an integer too large for a double
         finite = False
     if not finite:
         raise ValueError(f"column {column.name!r}: {attribute} must be finite, got {value!r}")
@@ -384,6 +384,6 @@ def _set_borders(column: Numeric, bins: Any) -> None:
 
 
 def _short(numbers: tuple[float, ...]) -> list[str]:
-    """Numbers as texts, with six digits where these tell them apart."""
+    """Numbers as strings of six digits, or in full if six digits do not distinguish them."""
     short = [f"{number:g}" for number in numbers]
     return short if len(set(short)) == len(short) else [repr(number) for number in numbers]

@@ -1,4 +1,4 @@
-"""A first draft of a schema, read from data, for people to correct."""
+"""A first draft of a schema, read from data, to be corrected by hand."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.table_columns import TableColumn, as_frame, read_columns
 from dperm.errors import DataError, PrivacyWarning, warn_caller
 
-MAX_CATEGORIES = 200  # a column of more texts is a name or a number of the record rather than a category
-_SMALLEST_UNIT = 1e-300  # powers of ten below it are 0 at some point
-_LARGEST_WHOLE = 2**53  # larger doubles are whole whatever they stand for
+MAX_CATEGORIES = 200  # a column with more distinct texts holds names or identifiers rather than categories
+_MIN_UNIT = 1e-300  # smaller powers of ten underflow
+_MAX_WHOLE = 2**53  # larger doubles are always whole
 
 
 def draft_columns(parts: Iterable[Any]) -> tuple[list[SchemaColumn], list[str]]:
-    """Descriptions of the columns of a table, and the names of those that no description suits.
+    """Descriptions of the columns of a table, and the names of columns that cannot be described.
 
-    The table may come in parts, each of which is looked at once. Bounds and categories are those of the data,
-    so the result is NOT private; a `PrivacyWarning` says so.
+    The table may come in parts, each of which is read once. Bounds and categories are those of the data, so
+    the result is NOT private; a `PrivacyWarning` says so.
     """
     seen: dict[str, _Seen] = {}
     for part in parts:
@@ -35,14 +35,14 @@ def draft_columns(parts: Iterable[Any]) -> tuple[list[SchemaColumn], list[str]]:
     left_out = [name for name, column in drafts.items() if column is None]
     if len(left_out) == len(drafts):
         raise DataError(
-            f"no description suits any of the table's columns {left_out}: a schema describes finite numbers, "
-            f"and columns of at most {MAX_CATEGORIES} different texts or truth values"
+            f"none of the table's columns {left_out} can be described: a schema describes finite numbers, "
+            f"and columns of at most {MAX_CATEGORIES} distinct texts or truth values"
         )
     warn_caller(
-        "this schema was read from the data and is a draft: bounds and categories that were measured on "
-        "records tell about records, and a guarantee that rests on them covers nothing. Check every entry "
-        "against what is publicly known of the column, and replace it by that, before the schema is used."
-        + (f" No description suits {', '.join(map(repr, left_out))}: ignored." if left_out else ""),
+        "this schema was read from the data and is a draft: its bounds and categories reveal information "
+        "about the records, so a guarantee that rests on them is void. Before using it, replace every entry "
+        "by what is publicly known about the column."
+        + (f" No description fits {', '.join(map(repr, left_out))}: ignored." if left_out else ""),
         PrivacyWarning,
     )
     return [column for column in drafts.values() if column is not None], left_out
@@ -50,47 +50,47 @@ def draft_columns(parts: Iterable[Any]) -> tuple[list[SchemaColumn], list[str]]:
 
 @dataclass
 class _Seen:
-    """What the cells of a column were so far."""
+    """What is known so far about the cells of a column."""
 
     name: str
     is_number: bool = False
     missing: bool = False
     whole: bool = True
-    least: float = math.inf
-    most: float = -math.inf
+    min: float = math.inf
+    max: float = -math.inf
     values: set[Any] = field(default_factory=set)
 
     def add(self, column: TableColumn) -> None:
-        """Look at a part of the column."""
+        """Include a part of the column."""
         self.is_number = column.is_number()
         self.missing |= bool(column.missing().any())
         if self.is_number:
             numbers = np.asarray(column.numbers(), dtype=np.float64)
             numbers = numbers[np.isfinite(numbers)]
             self.whole &= bool((numbers == np.rint(numbers)).all())
-            self.least = min(self.least, float(numbers.min(initial=math.inf)))
-            self.most = max(self.most, float(numbers.max(initial=-math.inf)))
-        elif len(self.values) <= MAX_CATEGORIES:  # else it is none of categories
+            self.min = min(self.min, float(numbers.min(initial=math.inf)))
+            self.max = max(self.max, float(numbers.max(initial=-math.inf)))
+        elif len(self.values) <= MAX_CATEGORIES:  # with more it is not categorical anyway
             self.values.update(column.distinct())
 
     def draft(self) -> SchemaColumn | None:
-        """The description that suits all parts."""
+        """A description that fits all parts; None if there is none."""
         return self._numbers() if self.is_number else self._categories()
 
     def _numbers(self) -> Numeric | None:
-        """Bounds a little wider than the data's: one digit, in units of their distance."""
-        least, most = self.least, self.most
-        if not math.isfinite(most - least):  # without a number, too
+        """The bounds of the data, rounded outwards to the leading digit of their difference."""
+        lowest, highest = self.min, self.max
+        if not math.isfinite(highest - lowest):  # the case without any number included
             return None
-        unit = max(10.0 ** math.floor(math.log10(most - least or abs(most) or 1.0)), _SMALLEST_UNIT)
-        low, high = math.floor(least / unit) * unit, math.ceil(most / unit) * unit
+        unit = max(10.0 ** math.floor(math.log10(highest - lowest or abs(highest) or 1.0)), _MIN_UNIT)
+        low, high = math.floor(lowest / unit) * unit, math.ceil(highest / unit) * unit
         if low == high:
             high += unit
-        # Without the noise in the last digits that the multiplication left.
-        low, high = min(float(f"{low:.12g}"), least), max(float(f"{high:.12g}"), most)
+        # Remove the rounding errors of the multiplication from the last digits.
+        low, high = min(float(f"{low:.12g}"), lowest), max(float(f"{high:.12g}"), highest)
         if math.isinf(high - low):
             return None
-        if self.whole and max(-low, high) <= _LARGEST_WHOLE:
+        if self.whole and max(-low, high) <= _MAX_WHOLE:
             low, high = math.floor(low), math.ceil(high)
         return Numeric(self.name, low, high, missing="column" if self.missing else "error")
 

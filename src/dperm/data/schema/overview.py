@@ -1,4 +1,4 @@
-"""A schema as a table for people."""
+"""A schema as a table for display."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dperm._document import Block, Table, Text
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 
-MAX_ROWS = 60  # a table of more is no overview
+MAX_ROWS = 60  # beyond that a table is not an overview
 _MAX_CATEGORIES = 12
 _RULES = {"error": "an error", "zero": "zeros", "column": "a column of its own"}
 
 
 def schema_blocks(columns: Sequence[SchemaColumn], ignored: Sequence[str]) -> list[Block]:
-    """Columns with what is public of them, and what is left out."""
+    """A table of the columns, and the names of ignored ones."""
     heads = ["column", "kind", "values", "if missing", "if not listed", "features"]
     found: list[Block] = [Table(heads, [_row(each) for each in columns[:MAX_ROWS]])]
     if len(columns) > MAX_ROWS:

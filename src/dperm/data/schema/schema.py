@@ -1,4 +1,4 @@
-"""The public description of a table, and how it turns records into a design matrix."""
+"""The public description of a table, which encodes records as a design matrix."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from dperm.data.schema.table_columns import n_rows, read_columns
 from dperm.data.schema.toml_format import DRAFT, columns_from_entries, table_of, toml_table, toml_text
 from dperm.data.tabular import TabularLayout, TabularMatrix
 
-if TYPE_CHECKING:  # accounting is heavy, and a schema can be read without it
+if TYPE_CHECKING:  # a schema can be read without importing the accounting
     from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 
-#: Largest integer of each integer type of the numeric block: it stands for 1.
+#: The integer that means 1 in a numeric block of each dtype; 0 for floats.
 _LEVELS = {"float32": 0, "float64": 0, "uint8": 255, "uint16": 65_535}
 _SHOWN_COLUMNS = 6  # in a repr
-_BLOCK_ROWS = 8192  # a block of the result stays in cache while its columns are written
+_BLOCK_ROWS = 8192  # a block of the result stays in the cache while its columns are written
 
-#: What learns a schema. It takes noise and a ledger, in layers that know this one: the only way up, taken
-#: when it is asked for, and known to `tests/packaging/test_layers.py`.
+#: The module that learns schemas. It needs noise and a ledger, and so stands in a higher layer: this is the
+#: only import upwards, made on demand and listed in `tests/packaging/test_layers.py`.
 LEARNING = "dperm.schema_learning"
 
 
 @dataclass(frozen=True, repr=False)
 class Schema:
-    """What is public about the columns of a table, fixed before its records are read.
+    """What is publicly known about the columns of a table, fixed before its records are read.
 
-    It turns every record into a row of a design matrix by itself: nothing is learned from the data, and the
+    It encodes each record on its own as a row of a design matrix: nothing is learned from the data, and the
     norm of a row is bounded in advance.
 
     Parameters
@@ -48,15 +48,15 @@ class Schema:
     columns : sequence of Numeric and Categorical
         In the order of the columns of the design matrix; a table may have them in any order.
     name : str
-        Named in privacy statements.
+        Used in privacy statements.
     ignored : sequence of str
-        Columns that a table may have and that are not used. Any other column that is not described is an
-        error: a forgotten column should not go unnoticed.
+        Columns that a table may have but that are not used. Any other column that is not described is an
+        error, so that a forgotten column does not go unnoticed.
 
     Raises
     ------
     ValueError
-        For a description that makes no sense.
+        If the description is invalid.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Schema:
         return tuple(name for column in self.columns for name in column.feature_names)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """`feature_names`, as scikit-learn's transformers name what they make.
+        """`feature_names`, in the interface of scikit-learn's transformers.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class Schema:
 
     @property
     def layout(self) -> TabularLayout:
-        """Where numbers and categories stand in the design matrix."""
+        """The positions of numbers and categories in the design matrix."""
         numeric, first, sizes, end = [], [], [], 0
         for column in self.columns:
             numeric += [end] * column.n_numbers
@@ -139,16 +139,16 @@ class Schema:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the description, in hexadecimal: it tells schemas apart in privacy statements."""
+        """SHA-256 of the description, in hexadecimal; identifies the schema in privacy statements."""
         return hashlib.sha256(self._text().encode()).hexdigest()
 
     def row_norm(self, fit_intercept: bool = True) -> float:
-        """Bound on the Euclidean norm of a row, its 1 for the intercept included if there is one.
+        """Bound on the Euclidean norm of a row, including the 1 of the intercept if there is one.
 
-        A numeric column contributes at most 1 to the square (its square, or a 1 in the place of a missing
-        value), a categorical one a single 1 at most. A record with every number at its upper bound, and
-        listed categories, attains the bound. Rounding cannot exceed it: entries are at most 1 exactly, and
-        the sums of their squares stay at or below a whole number, which is a double.
+        Each column contributes at most 1 to the squared norm: the square of a number, or a single 1 for a
+        bin, a category or a missing value. The bound is attained by a record with every number at its upper
+        bound and listed categories. Rounding cannot exceed it: entries are at most 1 exactly, so sums of
+        their squares stay at or below an integer, which is a double.
 
         Examples
         --------
@@ -159,13 +159,13 @@ class Schema:
         return math.sqrt(len(self.columns) + bool(fit_intercept))
 
     def encode(self, table: Any, numeric_dtype: Any = "float32") -> TabularMatrix:
-        """The design matrix of a table: every row depends on its own record and this description alone.
+        """The design matrix of a table; each row depends only on its record and this description.
 
         Parameters
         ----------
         table : data frame, mapping of str to array_like, or two-dimensional array
-            A data frame of pandas, polars, pyarrow or another library that narwhals knows; its columns may
-            stand in any order. An array must have the schema's columns in the schema's order.
+            A data frame of pandas, polars, pyarrow or another library that narwhals supports, with columns in
+            any order. An array must have the schema's columns in the schema's order.
         numeric_dtype : {"float32", "float64", "uint8", "uint16"}
             How numbers are stored. Integers round them to 256 or 65,536 public levels of [0, 1].
 
@@ -176,8 +176,8 @@ class Schema:
         Raises
         ------
         DataError
-            When a column is missing, not described or of the wrong type, or when a value has no place in
-            the description and the description no rule for it. The message names column, row and value.
+            If a column is missing, not described or of the wrong type, or if a value does not fit the
+            description, which has no rule for it. The message names column, row and value.
 
         Examples
         --------
@@ -223,8 +223,8 @@ class Schema:
     ) -> Schema:
         """Learn bounds and categories from the data, with a differential privacy guarantee.
 
-        For what is not known publicly. Names of columns, and which of them are numbers, are taken as public;
-        no cell decides on that.
+        For tables about which this is not publicly known. The names of the columns, and which of them are
+        numeric, are taken as public and must not depend on single cells.
 
         Parameters
         ----------
@@ -234,25 +234,25 @@ class Schema:
             Guarantee of the schema. Without `epsilon` 5 % of the ledger's mu^2 or rho; without `delta` ten
             times an eighth of the slack that the ledger has left.
         kinds : mapping of str to {"numeric", "categorical", "ignored"}, optional
-            What columns are, where their types should not decide: numbers are numeric; texts, truth values
-            and objects categorical. Of numbers that are categorical the whole ones count, of objects texts.
-            In CSV files what is categorical is read as text.
+            Overrides the kinds implied by the types of the columns: numbers are numeric; texts, truth values
+            and objects are categorical. Categorical columns count integers only if they hold numbers, and
+            texts only if they hold objects. In CSV files they are read as text.
         label : str, optional
-            Column to predict, categorical unless `kinds` says otherwise: not in the schema. Its values are
-            `classes`. By default that of the files.
+            Column to predict, which is left out of the schema; categorical unless `kinds` says otherwise. Its
+            values become `classes`. Files have a default.
         ledger : PrivacyLedger, optional
             Charged once, before anything is drawn.
         neighbors : {"add_or_remove", "replace_one"}, optional
-            By default the ledger's relation, and add_or_remove without a ledger.
+            By default the ledger's relation, or add_or_remove without a ledger.
         random_state : None, int or Generator
-            None: cryptographic noise. A seed protects nobody who knows it.
+            None: cryptographic noise. A seed gives no protection from those who know it.
 
         Returns
         -------
         Schema
-            Numbers beyond the bounds (about 0.5 % of the records, more where few show) are clipped. Values
-            that few records have do not show, and are ``unknown``, as missing ones are: zeros. Labels that do
-            not show are no `classes`; a fit refuses records with them. ``privacy`` is its statement,
+            Numbers beyond the bounds (about 0.5 % of the records, more for columns with few visible values)
+            are clipped. Rare values stay hidden and become ``unknown``, as missing ones do: zeros. Rare
+            labels are left out of `classes`; a fit refuses records with them. ``privacy`` is its statement,
             ``report`` says what is cut off.
 
         Raises
@@ -260,17 +260,18 @@ class Schema:
         BudgetExceededError
             If the ledger cannot afford it. Nothing is charged.
         ValueError, TypeError, DataError
-            For arguments and columns that cannot be used. Nothing is charged; but for a `DataError` where
-            nothing stands out from the noise, or a file has changed meanwhile: then the charge stays.
+            For invalid arguments or columns. Nothing is charged, except before a `DataError` because nothing
+            exceeds the noise or a file has changed meanwhile: then the charge stays.
 
         Notes
         -----
-        One release of the counts of all columns together: of numbers by sign and power of two, of categories
-        by value, shown from a count on that a value of one record reaches with a probability of a tenth of
-        delta at most (`dperm.accounting.stability`). A second one counts numbers on a grid between the powers
-        of two. How long it takes tells how many different values there are.
+        The counts of all columns are released together: numbers by sign and power of two, categories by
+        value. A category is shown if its noisy count exceeds a threshold that a value of a single record
+        exceeds with probability at most a tenth of delta (`dperm.accounting.stability`). A second release
+        counts numbers on a grid between the powers of two. The running time reveals how many distinct values
+        there are.
 
-        The norm of the rows is not learned: fits learn it themselves, better, of rows as they see them.
+        The norm of the rows is not learned: fits learn it themselves from the encoded rows, more accurately.
 
         Examples
         --------
@@ -294,23 +295,23 @@ class Schema:
 
     @property
     def privacy(self) -> Any:
-        """The `PrivacyStatement` of a schema that was learned; None for others."""
+        """The `PrivacyStatement` of a learned schema; None for others."""
         return self._learned and _learning().PrivacyStatement.from_dict(self._learned["privacy"])
 
     @property
     def report(self) -> Any:
-        """What a schema that was learned cuts off, as a `LearnedReport` that prints; None for others."""
+        """What a learned schema cuts off, as a printable `LearnedReport`; None for others."""
         return self._learned and _learning().LearnedReport(self._learned["report"])
 
     @property
     def classes(self) -> tuple[str | int | bool, ...] | None:
-        """Values of a label that was learned, sorted; None where there is none."""
+        """Sorted values of a learned label; None if there is none."""
         found = (self._learned or {}).get("classes")
         return None if found is None else tuple(found)
 
     @property
     def target_bounds(self) -> tuple[float, float] | None:
-        """Bounds of a numeric label that was learned; None where there is none."""
+        """Bounds of a learned numeric label; None if there is none."""
         found = (self._learned or {}).get("target_bounds")
         return None if found is None else (found[0], found[1])
 
@@ -328,12 +329,12 @@ class Schema:
 
     @classmethod
     def from_toml(cls, path: str | PathLike[str]) -> Schema:
-        """Read a description from a TOML file that `to_toml` or a person wrote.
+        """Read a description from a TOML file, written by `to_toml` or by hand.
 
         Besides ``name`` and ``ignored`` it has an array of tables ``columns``, whose keys are the parameters
-        of `Numeric` and `Categorical`. ``type`` ("numeric" or "categorical") may be left out where ``low``,
-        ``high`` or ``categories`` tell; ``repeat = n`` stands for n columns name0, name1, ... that are alike.
-        A column may take one line::
+        of `Numeric` and `Categorical`. ``type`` ("numeric" or "categorical") may be omitted if ``low``,
+        ``high`` or ``categories`` is given; ``repeat = n`` means n identical columns name0, name1, ...
+        A column may be written on one line::
 
             columns = [
                 { name = "age", low = 17, high = 90 },
@@ -344,7 +345,7 @@ class Schema:
         Raises
         ------
         ValueError
-            When the file is not TOML, an entry is missing or unknown, or a value makes no sense.
+            If the file is not TOML, an entry is missing or unknown, or a value is invalid.
 
         Examples
         --------
@@ -387,7 +388,7 @@ class Schema:
         learned = entries.pop("learned", None)
         texts = isinstance(ignored, list | tuple) and all(isinstance(each, str) for each in ignored)
         if not isinstance(name, str) or not texts:
-            raise ValueError("a schema's name must be a text, ignored a list of texts")
+            raise ValueError("a schema's name must be a string, ignored a list of strings")
         columns = columns_from_entries(name, entries.pop("columns", None))
         if entries:
             raise ValueError(f"schema {name!r} has unknown entries: {', '.join(sorted(entries))}")
@@ -396,7 +397,7 @@ class Schema:
         return cls._learned_as(columns, name, tuple(ignored), learned)
 
     def to_entries(self) -> dict[str, Any]:
-        """The description as `from_entries` reads it: JSON types, but null.
+        """The description as `from_entries` reads it, in JSON types other than null.
 
         Examples
         --------
@@ -422,8 +423,8 @@ class Schema:
     def to_text(self) -> str:
         """The description as TOML.
 
-        A `template` begins with a comment that says that it is a draft; what was learned ends with tables
-        that say how.
+        A `template` begins with a comment that marks it as a draft; a learned schema ends with tables that
+        say how it was learned.
 
         Examples
         --------
@@ -435,7 +436,7 @@ class Schema:
         return (DRAFT if self._is_draft else "") + self._text() + learned
 
     def _repr_html_(self) -> str:
-        """Return a table of the columns for notebooks."""
+        """Return an HTML table of the columns."""
         name = f"Schema {self.name!r}: " if self.name else "Schema: "
         title = Text(f"{name}{len(self.columns)} columns, {self.n_columns} features")
         return Document("", [title, *schema_blocks(self.columns, self.ignored)]).to_fragment()
@@ -451,10 +452,10 @@ class Schema:
 
     @classmethod
     def template(cls, table: Any, name: str = "") -> Schema:
-        """A draft of a schema, read from data: NOT private until it was checked.
+        """A draft of a schema, read from data: NOT private until it has been checked.
 
         Bounds are rounded outwards, categories are those that occur. Replace both by what is publicly known
-        of the columns before the schema is used.
+        about the columns before using the schema.
 
         Parameters
         ----------
@@ -473,12 +474,12 @@ class Schema:
         Raises
         ------
         DataError
-            For a table without a column that a description suits.
+            If no column of the table can be described.
 
         Examples
         --------
         >>> import warnings
-        >>> with warnings.catch_warnings(action="ignore"):  # it says what is said above
+        >>> with warnings.catch_warnings(action="ignore"):
         ...     draft = Schema.template({"age": [23, 58, 41], "colour": ["red", "green", "red"]})
         >>> draft.columns[0].low, draft.columns[0].high, draft.columns[1].categories
         (20, 60, ('green', 'red'))

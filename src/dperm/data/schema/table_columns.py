@@ -1,4 +1,4 @@
-"""Reading the columns of a table: a data frame of any library, a dictionary of arrays, or an array."""
+"""Reading the columns of a table: any kind of data frame, a dictionary of arrays, or an array."""
 
 from __future__ import annotations
 
@@ -31,12 +31,9 @@ class ArrayColumn:
         self._cells = cells
 
     def numbers(self) -> NDArray[Any]:
-        """The cells as numbers, NaN where missing; as they are stored, if that is possible.
+        """The cells as numbers, NaN where missing; without conversion if possible.
 
-        Raises
-        ------
-        DataError
-            When a cell is no number.
+        Raises DataError if a cell is not a number.
         """
         kind = self._cells.dtype.kind
         if kind in "fiub":
@@ -56,20 +53,20 @@ class ArrayColumn:
             ) from None
 
     def numbers_or_missing(self) -> NDArray[Any]:
-        """The same, with NaN for objects that are no numbers: a cell's number depends on that cell alone."""
+        """The same with NaN for objects that are not numbers, so that a number depends on its cell alone."""
         if self._cells.dtype.kind != "O":
             return self.numbers()
         return np.fromiter(map(_as_double, self._cells), np.float64, len(self._cells))
 
     def occurrences(self, kind: type[Category]) -> dict[Category, int]:
-        """How often each value of a kind occurs: cells of other kinds do not count, nor missing ones."""
+        """How often each value of a kind occurs; missing cells and other kinds are not counted."""
         if self._cells.dtype.kind in "fiub":
             values, counts = np.unique(self._cells, return_counts=True)
             return _of_kind(zip(values.tolist(), counts.tolist(), strict=True), kind)
         return _of_kind(Counter(cell for cell in self._cells if isinstance(cell, kind)).items(), kind)
 
     def positions(self, categories: Sequence[Category]) -> Codes:
-        """Position of every cell in the list of categories, -1 for any other cell."""
+        """Position of each cell in the list of categories, -1 for any other cell."""
         kind = self._cells.dtype.kind
         numbers = not isinstance(categories[0], str)
         if kind in "fiub" and numbers:
@@ -89,7 +86,7 @@ class ArrayColumn:
         return codes
 
     def _check_kind(self, others: Mask, categories: Sequence[Category]) -> None:
-        """Whether the cells that are no categories could be some."""
+        """Raise DataError if a cell that is not a category has a type that cannot be one."""
         rows = np.flatnonzero(others)
         kind = str if isinstance(categories[0], str) else (Number, np.bool_)
         wrong = np.array([not isinstance(cell, kind) for cell in self._cells[rows]], np.bool_)
@@ -109,21 +106,21 @@ class ArrayColumn:
         return np.fromiter(map(_is_missing, self._cells), np.bool_, len(self._cells))
 
     def is_number(self) -> bool:
-        """Whether the array is one of numbers."""
+        """Whether the column holds numbers."""
         if self._cells.dtype.kind != "O":
             return self._cells.dtype.kind in "fiu"
         return {type(cell) for cell in self._cells if cell is not None} <= {int, float}
 
     def distinct(self) -> list[Any]:
-        """The different cells that are not missing."""
+        """The distinct cells that are not missing."""
         return list(set(self._cells[~self.missing()].tolist()))
 
     def __getitem__(self, row: int) -> Any:
-        return self._cells[row : row + 1].tolist()[0]  # 'x' and not np.str_('x')
+        return self._cells[row : row + 1].tolist()[0]  # 'x' rather than np.str_('x')
 
 
 class FrameColumn:
-    """A column of a data frame that narwhals knows: pandas, polars, pyarrow and others."""
+    """A column of a data frame supported by narwhals: pandas, polars, pyarrow and others."""
 
     def __init__(self, name: str, series: Any) -> None:
         self.name = name
@@ -145,7 +142,7 @@ class FrameColumn:
         return np.asarray(self._series.to_numpy())
 
     def numbers_or_missing(self) -> NDArray[Any]:
-        """The same, with NaN for objects that are no numbers, like `ArrayColumn.numbers_or_missing`."""
+        """The cells as numbers, like `ArrayColumn.numbers_or_missing`."""
         return self._as_array().numbers_or_missing() if self._holds_objects() else self.numbers()
 
     def occurrences(self, kind: type[Category]) -> dict[Category, int]:
@@ -162,7 +159,7 @@ class FrameColumn:
         return native == "object" or self._series.dtype == nw.Object
 
     def positions(self, categories: Sequence[Category]) -> Codes:
-        """Position of every cell in the list of categories, -1 for any other cell."""
+        """Position of each cell in the list of categories, -1 for any other cell."""
         import narwhals as nw
 
         series, dtype = self._series, self._series.dtype
@@ -170,8 +167,8 @@ class FrameColumn:
             texts = series.cast(nw.String) if dtype == nw.Enum else series
             places = list(range(len(categories)))
             codes = texts.replace_strict(list(categories), places, default=-1, return_dtype=nw.Int32)
-            return np.array(codes.to_numpy(), dtype=np.int32)  # a copy: polars lends its own
-        if dtype.is_integer() and series.null_count():  # with nulls they would become floats
+            return np.array(codes.to_numpy(), dtype=np.int32)  # a writable copy
+        if dtype.is_integer() and series.null_count():  # to_numpy would make floats of them
             codes = ArrayColumn(self.name, np.asarray(series.fill_null(0).to_numpy())).positions(categories)
             return np.where(self.missing(), np.int32(-1), codes)
         return self._as_array().positions(categories)
@@ -181,8 +178,8 @@ class FrameColumn:
 
         dtype = self._series.dtype
         if self._holds_objects():
-            return False  # the first cells may be texts, and others not
-        if dtype == nw.Categorical:  # of anything, in pandas and pyarrow
+            return False  # not all cells need be texts
+        if dtype == nw.Categorical:  # in pandas and pyarrow, categories may be anything
             return all(isinstance(value, str) for value in self.distinct())
         return dtype in (nw.String, nw.Enum)
 
@@ -193,11 +190,11 @@ class FrameColumn:
         return np.asarray(self._series.is_null().to_numpy(), dtype=np.bool_)
 
     def is_number(self) -> bool:
-        """Whether the type of the column is one of numbers."""
+        """Whether the column holds numbers."""
         return bool(self._series.dtype.is_numeric())
 
     def distinct(self) -> list[Any]:
-        """The different cells that are not missing."""
+        """The distinct cells that are not missing."""
         return list(self._series.drop_nulls().unique().to_list())
 
     def __getitem__(self, row: int) -> Any:
@@ -206,7 +203,7 @@ class FrameColumn:
     def _as_array(self) -> ArrayColumn:
         import narwhals as nw
 
-        if self._series.dtype == nw.Categorical:  # the array of pyarrow's would not tell nulls
+        if self._series.dtype == nw.Categorical:  # pyarrow's array would lose nulls
             cells = np.empty(len(self._series), dtype=object)
             cells[:] = self._series.to_list()
             return ArrayColumn(self.name, cells)
@@ -222,18 +219,18 @@ def read_columns(table: Any, names: Sequence[str], ignored: Sequence[str] = ()) 
     Parameters
     ----------
     table : data frame, mapping of str to array_like, or two-dimensional array
-        A data frame of any library that narwhals knows. The columns of an array have no names: they are
-        taken to stand in the order of `names`.
+        A data frame of any library that narwhals supports. The columns of an array have no names and are
+        taken to be in the order of `names`.
     names : sequence of str
     ignored : sequence of str
-        Columns that may be there, too.
+        Other columns that the table may have.
 
     Raises
     ------
     DataError
-        When a column is missing, named twice, or in neither list, or the columns differ in length.
+        If a column is missing, named twice, or in neither list, or the columns differ in length.
     TypeError
-        When `table` is no table.
+        If `table` is not a table.
     """
     check_readable(table=table if isinstance(table, np.ndarray) else None)
     if isinstance(table, np.ndarray):
@@ -265,7 +262,7 @@ def as_frame(table: Any) -> Any:
 
 
 def n_rows(table: Any) -> int:
-    """Number of records of a table as `read_columns` takes it."""
+    """Number of records of a table that `read_columns` accepts."""
     if isinstance(table, np.ndarray):
         return len(table)
     if isinstance(table, Mapping):
@@ -274,7 +271,7 @@ def n_rows(table: Any) -> int:
 
 
 def _known_texts(series: Any) -> Any:
-    """Texts of pyarrow in a layout that its functions know, which a view is not; other series as they are."""
+    """A string_view series of pyarrow cast to a type that its functions support; others as they are."""
     import narwhals as nw
 
     if series.implementation.is_pyarrow() and str(series.to_native().type) == "string_view":
@@ -285,8 +282,8 @@ def _known_texts(series: Any) -> Any:
 def _array_columns(array: NDArray[Any], names: Sequence[str]) -> list[TableColumn]:
     if array.ndim != 2 or array.shape[1] != len(names):
         raise DataError(
-            f"an array must have one column for each of the schema's, shape (n, {len(names)}), got shape "
-            f"{array.shape}; columns in another order or number need names: pass a data frame"
+            f"an array must have exactly the schema's columns, shape (n, {len(names)}), got shape "
+            f"{array.shape}; pass a data frame if their order or number differs"
         )
     return [ArrayColumn(name, array[:, j]) for j, name in enumerate(names)]
 
@@ -295,7 +292,7 @@ def _as_cells(name: str, values: Any) -> NDArray[Any]:
     if isinstance(values, np.ma.MaskedArray):
         check_readable(**{name: values})
     cells = np.asarray(values)
-    if cells.dtype.kind in "US" and not isinstance(values, np.ndarray):  # do not turn numbers into text
+    if cells.dtype.kind in "US" and not isinstance(values, np.ndarray):  # numbers must not become text
         cells = np.empty(len(values), dtype=object)
         cells[:] = list(values)
     if cells.ndim != 1:
@@ -314,8 +311,8 @@ def _check_names(found: Sequence[str], names: Sequence[str], ignored: Sequence[s
     unknown = sorted({str(name) for name in found} - set(names) - set(ignored))
     if unknown:
         raise DataError(
-            f"the schema does not describe {_listed(unknown)} of the table: drop such columns, or list them "
-            "in the schema as ignored"
+            f"the schema does not describe {_listed(unknown)} of the table: drop them, or list them "
+            "as ignored in the schema"
         )
 
 
@@ -330,15 +327,15 @@ def _check_lengths(columns: Sequence[TableColumn], lengths: Sequence[int]) -> No
 def _is_missing(cell: Any) -> bool:
     try:
         return cell is None or bool(cell != cell)  # only NaN differs from itself
-    except TypeError:  # pandas.NA neither does nor does not
+    except TypeError:  # the comparison of pandas.NA is neither true nor false
         return True
 
 
 def _as_double(cell: Any) -> float:
-    """An object as a number, NaN if it is none."""
+    """An object as a number, NaN if it is not one."""
     try:
         return float(cell) if isinstance(cell, Real | Decimal | np.bool_) else np.nan
-    except OverflowError:  # beyond the largest double
+    except OverflowError:
         return np.inf if str(cell)[0] != "-" else -np.inf
     except ValueError:  # a signalling NaN
         return np.nan
@@ -348,13 +345,13 @@ def _of_kind(counts: Iterable[tuple[Any, int]], kind: type[Category]) -> dict[Ca
     found: Counter[Category] = Counter()
     for value, count in counts:
         category = _as_category(value, kind)
-        if count and category is not None:  # dictionaries list values that do not occur
+        if count and category is not None:  # dictionary encodings list values that do not occur
             found[category] += count
     return dict(found)
 
 
 def _as_category(value: Any, kind: type[Category]) -> Category | None:
-    """A cell as a category: a text that UTF-8 can write, a whole number below 2^63, or a truth value."""
+    """A cell as a category: a text that UTF-8 can encode, an integer below 2^63, or a truth value."""
     if kind is str:
         return str(value) if isinstance(value, str) and not _SURROGATES.search(value) else None
     if kind is bool or isinstance(value, bool):
@@ -364,7 +361,7 @@ def _as_category(value: Any, kind: type[Category]) -> Category | None:
 
 
 def _positions_of_numbers(cells: NDArray[Any], categories: Sequence[Category]) -> Codes:
-    """Compared in the type of the cells, which does not round: what it cannot hold is in no cell."""
+    """Positions found by exact comparison in the cells' dtype: no cell equals a number it cannot hold."""
     if cells.dtype.kind == "b":
         cells = cells.astype(np.uint8)
     possible = [place for place, category in enumerate(categories) if _is_exact(int(category), cells.dtype)]
@@ -391,16 +388,16 @@ def _is_exact(number: int, dtype: np.dtype[Any]) -> bool:
 def _no_numbers(name: str, dtype: str, row: int, cells: Sequence[Any]) -> DataError:
     example = f" (row {row}: {cells[0]!r})" if len(cells) else ""
     return DataError(
-        f"column {name!r} is numeric in the schema and holds {dtype}{example}: turn it into numbers, with "
-        "missing ones as null, or describe it as categorical"
+        f"column {name!r} is numeric in the schema and holds {dtype}{example}: convert it to numbers, with "
+        "null for missing ones, or describe it as categorical"
     )
 
 
 def _other_kind(name: str, dtype: str, categories: Sequence[Category]) -> DataError:
     kind = type(categories[0]).__name__
     return DataError(
-        f"column {name!r} holds {dtype} and its categories in the schema are of type {kind} "
-        f"({categories[0]!r}, ...): they must be of one kind, in the schema or in the table"
+        f"column {name!r} holds {dtype}, but its categories in the schema are of type {kind} "
+        f"({categories[0]!r}, ...): convert the column, or change the schema"
     )
 
 

@@ -1,4 +1,4 @@
-"""Schemas as TOML, for people to read and edit."""
+"""Schemas as TOML, to be read and edited by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 _TYPES: dict[str, type[Numeric] | type[Categorical]] = {"numeric": Numeric, "categorical": Categorical}
 _WIDTH = 100
 _MAX_REPEAT = 1_000_000
-#: Above what was read from data.
+#: Heading of a schema that was read from data.
 DRAFT = """\
 # DRAFT, read from the data: NOT private until it was checked. Replace every bound and every list of
 # categories by what is publicly known of the column, whether or not it occurs in the data.
@@ -22,22 +22,19 @@ DRAFT = """\
 
 
 def table_of(text: str) -> dict[str, Any]:
-    """The entries of a TOML document; ValueError when it is none."""
+    """The entries of a TOML document; ValueError if it is not TOML."""
     try:
         return tomllib.loads(text)
     except ValueError as error:  # not TOML, or a number with thousands of digits
         raise ValueError(f"the schema is not TOML: {str(error).partition('; use sys.')[0]}") from None
     except RecursionError:
-        raise ValueError("the schema is not TOML that can be read: it is nested too deeply") from None
+        raise ValueError("the schema cannot be read as TOML: it is nested too deeply") from None
 
 
 def columns_from_entries(schema_name: str, entries: Any) -> list[SchemaColumn]:
     """Columns of a TOML document's array ``columns``, see `Schema.from_toml`.
 
-    Raises
-    ------
-    ValueError
-        When an entry is missing or unknown, or a value makes no sense.
+    Raises ValueError if an entry is missing or unknown, or a value is invalid.
     """
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ValueError(f"schema {schema_name!r} must have an array of tables [[columns]]")
@@ -72,7 +69,7 @@ def _type_by_keys(entry: dict[str, Any]) -> str | None:
 
 
 def toml_text(name: str, ignored: Sequence[str], columns: Sequence[SchemaColumn]) -> str:
-    """A schema as TOML; settings at their defaults are left out."""
+    """A schema as TOML, without settings that have their default."""
     lines = [f"name = {_text(name)}"] if name else []
     if ignored:
         lines.append(f"ignored = {_value(ignored)}")
@@ -87,7 +84,7 @@ def toml_text(name: str, ignored: Sequence[str], columns: Sequence[SchemaColumn]
 
 
 def toml_table(name: str, entries: Mapping[str, Any]) -> str:
-    """A table of JSON types but null, the tables inside it after its other entries."""
+    """A table of JSON types other than null; nested tables follow the other entries."""
     inner = {key: value for key, value in entries.items() if isinstance(value, Mapping)}
     lists = {key: value for key, value in entries.items() if _is_list_of_tables(value)}
     plain = (key for key in entries if key not in inner and key not in lists)
@@ -115,7 +112,7 @@ def _value(value: Any) -> str:
         return _text(value)
     if isinstance(value, tuple | list):
         return _list([_value(each) for each in value])
-    return repr(value)  # an int, or a finite float: TOML writes them as Python does
+    return repr(value)  # an int or a finite float, which TOML writes as Python does
 
 
 def _list(values: list[str]) -> str:
@@ -131,5 +128,5 @@ def _list(values: list[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """A basic string of TOML: JSON escapes the same characters, but one."""
+    """A basic string of TOML, which escapes the characters that JSON escapes, and one more."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,1 +1,1 @@
-"""Models as files, and in other formats that store an object."""
+"""Saving and loading models: JSON files, ONNX graphs, pickles."""

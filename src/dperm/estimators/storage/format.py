@@ -1,4 +1,4 @@
-"""The format of a model file: ``model.schema.json`` of this folder says it, and files are checked by it."""
+"""The format of model files, defined by ``model.schema.json`` in this folder, and validation against it."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def model_schema() -> dict[str, Any]:
 
 
 def check_entries(entries: Any) -> None:
-    """Raise ValueError unless the entries are those of a model file, as far as a JSON Schema can tell."""
+    """Raise ValueError unless the entries are valid under the JSON Schema of a model file."""
     if not isinstance(entries, dict) or entries.get("format") != NAME:
         raise ValueError(f'it does not say "format": "{NAME}"')
     version = entries.get("format_version")
     if isinstance(version, int) and version > VERSION:
         raise ValueError(
-            f"a later version of dperm wrote it, in format {_shown(version)}, and this one reads {VERSION}"
+            f"a later version of dperm wrote it, in format {_shown(version)}; this version reads {VERSION}"
         )
     _check(entries, model_schema(), "")
 
 
 def _check(value: Any, rule: Rule, where: str) -> None:
-    """The keywords of JSON Schema that ``model.schema.json`` uses."""
+    """Check the JSON Schema keywords that ``model.schema.json`` uses."""
     if "$ref" in rule:
         _check(value, model_schema()["$defs"][rule["$ref"].rpartition("/")[2]], where)
     if "anyOf" in rule:
@@ -64,7 +64,7 @@ def _check(value: Any, rule: Rule, where: str) -> None:
 
 
 def _check_any(value: Any, rule: Rule, where: str) -> None:
-    """The last alternative says what is wrong, unless the rule has words for all of them."""
+    """Check alternatives: the error is that of the last one, or the rule's description if that is an enum."""
     *others, last = rule["anyOf"]
     for each in others:
         try:
@@ -114,7 +114,7 @@ def _is(value: Any, name: str) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """A value in an error message: short, whatever it is."""
+    """A short form of any value, for error messages."""
     if isinstance(value, dict | list):
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} items"
     text = json.dumps(value)

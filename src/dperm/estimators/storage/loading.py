@@ -1,4 +1,4 @@
-"""Models from files that `model.save` or ``dperm fit`` wrote, or somebody else: nothing of them is run."""
+"""Loading of model files. Files are untrusted: reading one runs no code."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Array = NDArray[np.float64]
 _CLASSES: dict[str, Any] = {
     each.__name__: each for each in (HuberRegressor, LinearSVC, LogisticRegression, QuantileRegressor)
 }
-#: Largest file that is read unless told otherwise: some three million weights.
+#: Largest file that is read by default: some three million weights.
 MAX_BYTES = 64 << 20
 _TOO_LARGE = 1 << 64
-_MAX_WORDS = 300  # of a message, which may quote what stands in the file
+_MAX_MESSAGE = 300  # characters: a message may quote the file
 
 
 def load(
@@ -43,16 +43,16 @@ def load(
 ) -> LogisticRegression | LinearSVC | HuberRegressor | QuantileRegressor:
     """Read a model that ``model.save`` or ``dperm fit`` wrote.
 
-    Its predictions are, bit for bit, those of the model that was saved; `privacy_` says the same. It has no
-    ledger: to fit it again, give it one. The file is JSON, described by ``model.schema.json`` in
-    ``dperm/estimators/storage``; reading it runs nothing, whoever wrote it. Whether the statement in a file
-    is true is a matter of where the file comes from.
+    Its predictions are bit for bit those of the saved model, and `privacy_` is the same. It has no ledger:
+    set one to fit it again. The file is JSON, described by ``model.schema.json`` in
+    ``dperm/estimators/storage``; reading it runs no code, whoever wrote it. Whether the statement in a file
+    is true depends on whether you trust its source.
 
     Parameters
     ----------
     path : str or path
     max_bytes : int
-        A larger file is refused; its numbers may take thirty times its size in memory.
+        A larger file is refused; parsing may take thirty times its size in memory.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def load(
     Raises
     ------
     ValueError
-        For a file that is no such model; the message says what is wrong with it.
+        For a file that is not a valid model; the message says what is wrong.
     OSError
         For a file that cannot be read.
 
@@ -82,7 +82,7 @@ def load(
 def read_model(
     path: str | PathLike[str], *, max_bytes: int = MAX_BYTES
 ) -> tuple[PrivateLinearModel, dict[str, Any] | None]:
-    """The model in a file, and what `save_model` was told of the column that it predicts."""
+    """The model in a file, and the `target` that `save_model` was given."""
     text = _text(Path(path), max_bytes)
     try:
         entries = json.loads(
@@ -93,7 +93,7 @@ def read_model(
     except RecursionError:
         problem = "it is nested too deeply"
     except (ValueError, TypeError, OverflowError) as error:
-        problem = " ".join(str(error).split())[:_MAX_WORDS]
+        problem = " ".join(str(error).split())[:_MAX_MESSAGE]
     raise ValueError(f"{path} is not a model that dperm can read: {problem}")
 
 
@@ -103,22 +103,22 @@ def _text(path: Path, max_bytes: int) -> str:
             raise ValueError(f"{path} is not a model that dperm can read: it is not a file")
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
-        raise ValueError(f"{path} has more than {max_bytes:,} bytes: pass max_bytes= to read it all the same")
+        raise ValueError(f"{path} has more than {max_bytes:,} bytes: pass max_bytes= to read it anyway")
     try:
         text = content.decode("utf-8")
-        if "\\u" in text:  # half of a pair is a text that cannot be printed
+        if "\\u" in text:  # an escaped lone surrogate cannot be printed
             json.dumps(json.loads(text), ensure_ascii=False).encode("utf-8")
     except (UnicodeError, RecursionError):
         raise ValueError(f"{path} is not a model that dperm can read: it is not text in UTF-8") from None
     except ValueError:
-        pass  # no JSON, as the caller finds
+        pass  # not JSON: the caller reports that
     return text
 
 
 def _different_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("it has a key twice")
+        raise ValueError("it has a duplicate key")
     return found
 
 
@@ -130,11 +130,11 @@ def _integer(digits: str) -> int:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _model(entries: Mapping[str, Any]) -> PrivateLinearModel:
-    """The model of entries that are as the JSON Schema says."""
+    """The model from entries that are valid under the JSON Schema."""
     coef, intercept = _array(entries["coef"], "coef"), _array(entries["intercept"], "intercept")
     if intercept.shape != coef.shape[:1]:
         raise ValueError(f"intercept must have {len(coef)} numbers, as many as coef has rows")
@@ -173,12 +173,12 @@ def _schema(entries: dict[str, Any] | None, n_weights: int) -> Schema | None:
     if entries is None:
         return None
     least = sum(_least_features(each) for each in entries["columns"])
-    if least > n_weights:  # before so many are made
+    if least > n_weights:  # checked before a huge schema is built
         raise ValueError(f"the schema has {least} features or more, and there are {n_weights} weights")
     schema = Schema.from_entries(entries)
     if schema.n_columns != n_weights:
         raise ValueError(f"the schema has {schema.n_columns} features, and there are {n_weights} weights")
-    _ = schema.privacy  # which a learned one states
+    _ = schema.privacy  # parses the statement of a learned schema
     return schema
 
 
@@ -236,8 +236,8 @@ def _inference(entries: Mapping[str, Any] | None, model: Any) -> InferenceResult
     known: dict[str, Any] = {name: _reals(entries[name], (len(coef),) * 2, name)
              for name in ("covariance", "sampling_covariance", "cautious_covariance")}  # fmt: skip
     facts = model.privacy_.public
-    told = facts.get("covariance") in ("model", "robust") and type(facts.get("n")) is int
-    if not told or type(facts.get("fit_intercept")) is not bool or np.size(model.intercept_) > 1:
+    stated = facts.get("covariance") in ("model", "robust") and type(facts.get("n")) is int
+    if not stated or type(facts.get("fit_intercept")) is not bool or np.size(model.intercept_) > 1:
         raise ValueError("privacy does not say what inference rests on: covariance, n and fit_intercept")
     effects = entries["effects"]
     if effects is not None:

@@ -1,4 +1,4 @@
-"""A fitted model as an ONNX graph, the encoding of its schema and the scaling of its rows included."""
+"""A fitted model as an ONNX graph, including the encoding by its schema and the scaling of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from dperm.data.schema.columns import Categorical, Numeric
 from dperm.estimators.design import FittedDesign
 
-_OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8  # of 2022, which runtimes of today read
+_OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8  # from 2022: widely supported
 _TYPES = {"float32": "FLOAT", "float64": "DOUBLE"}
 _OUTPUTS = ("label", "probabilities", "scores", "variable")
 
@@ -80,7 +80,7 @@ def _rows(graph: _Graph, design: FittedDesign, n_features: int) -> str:
 
 
 def _numeric(graph: _Graph, column: Numeric) -> str:
-    """What `Numeric.encode` makes of a column; NaN in the place of its errors."""
+    """The encoding of `Numeric.encode`, with NaN in place of its errors."""
     value = graph.cast(graph.input(column.name, graph.type, 1), "DOUBLE")
     missing = graph.node("IsNaN", value)
     fill = column.low if isinstance(column.missing, str) else column.missing
@@ -111,7 +111,7 @@ def _scaled(graph: _Graph, column: Numeric, distance: str) -> str:
 
 
 def _categorical(graph: _Graph, column: Categorical) -> str:
-    """One column for each category; a value that is none of them is treated as unknown."""
+    """One-hot encoding; a value that is not a category is treated as unknown."""
     kind, size = type(column.categories[0]), len(column.categories)
     cells = graph.input(column.name, {str: "STRING", int: "INT64", bool: "BOOL"}[kind], 1)
     if kind is bool:
@@ -130,17 +130,17 @@ def _categorical(graph: _Graph, column: Categorical) -> str:
 
 
 def _labels(classes: NDArray[Any]) -> NDArray[Any]:
-    """As texts, int64, float64 or truth values."""
+    """Labels as strings, int64, float64 or bool."""
     if all(isinstance(each, str) for each in classes.tolist()):
         return classes.astype(object)
     wanted = {"i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_}.get(classes.dtype.kind)
     if wanted is None or classes.astype(wanted).tolist() != classes.tolist():
-        raise ValueError(f"ONNX has no type for the labels {classes}: they must be all texts or all numbers")
+        raise ValueError(f"ONNX has no type for the labels {classes}: use only strings or only numbers")
     return classes.astype(wanted)
 
 
 class _Graph:
-    """Nodes of a graph that computes in double precision, each named by what it gives."""
+    """Builder of a graph that computes in double precision; each node has the name of its output."""
 
     def __init__(self, dtype: str) -> None:
         try:
@@ -156,13 +156,13 @@ class _Graph:
     def input(self, name: str, kind: str, width: int) -> str:
         if name in _OUTPUTS:
             raise ValueError(
-                f"a column cannot be called {name!r} in an ONNX graph, whose output is called so"
+                f"a column cannot be called {name!r} in an ONNX graph: that is the name of an output"
             )
         self._inputs.append(self._described(name, kind, [None, width]))
         return name
 
     def output(self, name: str, value: str, shape: list[int | None], kind: str | None = None) -> None:
-        """Name a value; numbers are given in the type of the input."""
+        """Make a value an output; numbers are cast to the type of the input."""
         node = self._onnx.helper.make_node
         if kind is None:
             self._nodes.append(node("Cast", [value], [name], to=self._type(self.type)))
@@ -198,7 +198,7 @@ class _Graph:
         return self.node("Where", condition, self.constant(np.array([float(number)])), otherwise)
 
     def indicators(self, code: str, size: int) -> str:
-        """A 1 in the column of each code, if there is one."""
+        """One-hot rows of the codes; a row of zeros for a code out of range."""
         places = self.constant(np.arange(size, dtype=np.int64)[None])
         return self.cast(self.node("Equal", code, places), "DOUBLE")
 
@@ -206,7 +206,7 @@ class _Graph:
         return parts[0] if len(parts) == 1 else self.node("Concat", *parts, axis=1)
 
     def model(self, fitted: Any) -> Any:
-        """The whole, with the statement of the model among its properties."""
+        """The finished graph, with the privacy statement among its metadata."""
         helper, name = self._onnx.helper, type(fitted).__name__
         graph = helper.make_graph(self._nodes, name, self._inputs, self._outputs, self._constants)
         opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _ML_OPSET)]

@@ -1,4 +1,4 @@
-"""A fitted model as a file that `dperm.load` reads."""
+"""Saving of a fitted model as a JSON file that `dperm.load` reads."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from dperm.data.files.whole_files import write_whole
 from dperm.estimators.storage.format import NAME, VERSION
 from dperm.estimators.storage.values import to_json
 
-#: Budget and seed are never stored; the schema stands beside the parameters; the rest is how a fit ran.
+#: Ledger and seed are never stored; the schema has its own entry; the others do not affect the result.
 NOT_STORED = frozenset({"ledger", "random_state", "schema", "n_threads", "verbose"})
-# Of these there may be millions of numbers.
+# Entries that may hold millions of numbers.
 _IN_ONE_LINE = frozenset({"coef", "intercept", "classes", "feature_names", "inference"})
 
 
 def save_model(model: Any, path: str | PathLike[str], target: Mapping[str, Any] | None = None) -> None:
-    """Write a fitted model; a file of that name is replaced at once, when the new one is complete.
+    """Write a fitted model; an existing file is replaced atomically.
 
     Parameters
     ----------
     model : PrivateLinearModel
     path : str or path
     target : mapping, optional
-        The column that it predicts, as the command line knows it: "column", and "labels" and "positive", or
+        Description of the predicted column by the command line: "column", and "labels" and "positive", or
         "bound".
 
     Raises
@@ -39,7 +39,7 @@ def save_model(model: Any, path: str | PathLike[str], target: Mapping[str, Any] 
     NotFittedError
         Before `fit`.
     ValueError
-        For a parameter or labels that JSON has no types for.
+        For a parameter or labels that JSON cannot represent.
     """
     check_is_fitted(model)
     entries = entries_of(model, target)
@@ -55,7 +55,7 @@ def _json(value: Any, indented: bool) -> str:
 
 
 def entries_of(model: Any, target: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What stands in the file, see ``model.schema.json``."""
+    """The contents of the file, see ``model.schema.json``."""
     design, coef = model._design, np.atleast_2d(model.coef_)
     if not np.isfinite(coef).all() or not np.isfinite(model.intercept_).all():
         raise ValueError("the model cannot be saved: its weights are not finite")
@@ -100,7 +100,7 @@ def _label_type(labels: NDArray[Any]) -> str:
     numbers = labels.dtype.kind in "biuf" and labels.dtype.itemsize <= 8
     plain = all(isinstance(each, str | int | float | bool) for each in labels.tolist())
     if not plain or not (numbers or name in ("str", "object")):
-        raise ValueError(f"the model cannot be saved: its labels are neither texts nor numbers, but {labels}")
+        raise ValueError(f"the model cannot be saved: its labels are not strings or numbers, but {labels}")
     return str(name)
 
 

@@ -1,4 +1,4 @@
-"""Estimators in pickles, and in other formats that store an object's state."""
+"""State of estimators in pickles and other formats that store an object's state."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dperm.accounting.ledger.closed_ledger import ClosedLedger
 
 
 class StoredWithoutLedger:
-    """What is stored of a fitted estimator has a closed ledger in the place of its own.
+    """The stored state of a fitted estimator has a closed ledger in place of its own.
 
-    So a model can be stored and sent whatever it was charged to, and no secret of the ledger goes with it.
-    Copies within the process share the ledger. An estimator that is not fitted yet keeps its ledger, because
-    others are to fit it: a durable one goes along, one in memory refuses.
+    So any fitted model can be stored and sent, and none of the ledger's secrets go with it. Copies within the
+    process share the ledger. An estimator that is not fitted yet keeps its ledger, because worker processes
+    may have to fit it: a durable ledger is pickled along, one in memory refuses.
     """
 
     ledger: Any
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is stored."""
+        """The state to store."""
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
         if hasattr(self, "privacy_") and self.ledger is not None:
             state["ledger"] = ClosedLedger.of(self.ledger)

@@ -1,4 +1,4 @@
-"""Arguments of constructors as JSON, and back."""
+"""Conversion of constructor arguments to JSON and back."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LOSS, _PAIRS = "$loss", "$pairs"
 
 
 def to_json(value: Any) -> Any:
-    """A value in JSON's types, as ``model.schema.json`` says of parameters.
+    """A value as JSON types, in the form that ``model.schema.json`` describes for parameters.
 
     Raises
     ------
     TypeError
-        For a value that has none.
+        For a value that JSON cannot represent.
     """
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
@@ -39,11 +39,11 @@ def to_json(value: Any) -> Any:
     if isinstance(value, Loss) and _loss_class(type(value).__name__) is type(value):
         own = {each.name: to_json(getattr(value, each.name)) for each in fields(value)}  # type: ignore[arg-type]
         return {_LOSS: type(value).__name__, **own}
-    raise TypeError(f"{type(value).__name__} is no type of JSON")
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
 def from_json(value: Any) -> Any:
-    """What `to_json` made it of, sequences as lists; ValueError or TypeError where it did not."""
+    """The inverse of `to_json`, with lists for sequences; raises ValueError or TypeError for other input."""
     if isinstance(value, str) and value in _NOT_FINITE:
         return float(value)
     if isinstance(value, list):
@@ -54,7 +54,7 @@ def from_json(value: Any) -> Any:
         own = {key: from_json(each) for key, each in value.items() if key != _LOSS}
         kind = _loss_class(value[_LOSS])
         if kind is None or not all(type(each) in (int, float) for each in own.values()):
-            raise ValueError("a loss must be one of dperm.losses, with numbers for arguments")
+            raise ValueError("a loss must be one of dperm.losses, with numbers as arguments")
         return kind(**own)
     if _PAIRS in value:
         return {from_json(key): from_json(each) for key, each in value[_PAIRS]}
