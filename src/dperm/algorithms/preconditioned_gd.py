@@ -121,18 +121,20 @@ def preconditioned_gd_schedule(
     else:
         return _without_moments(noisy_gd_schedule(plain), scales, problem)
     longest = longest_gradient(loss, problem.row_norm, noisy=problem.private)
-    reach = min(max(signal / 250.0, 0.15), 1.0)  # with little signal the run does not go as far
-    step_size = reach * min(0.2, 3.6 / missed) / _smoothness(loss)
+    reach = min(max(signal / 125.0, 0.45), 1.25)  # with little signal the run does not go as far
+    step_size = min(0.6 * reach, 2.6 / missed)
+    steep_targets = not loss.classification and loss.lipschitz(1.0) == math.inf
+    whole = 1200.0 if steep_targets else 400.0  # signal at which a typical row is no longer clipped
     return PreconditionedGDSchedule(
         **scales.chosen,
         moments=moments,
         share=share_of_moments,
         steps=round(min(max(60.0, 3.3 * missed, min(signal / 10.0, 250.0), signal / 25.0), 1000.0)),
-        clip=min(max(0.35, math.sqrt(signal / 1200.0), clip_share(problem, longest, 0.0)), 1e6),
-        step_size=step_size,
-        momentum=0.9,
+        clip=min(max(0.3, math.sqrt(signal / whole), clip_share(problem, longest, 0.0)), 1e6),
+        step_size=step_size / _smoothness(loss),
+        momentum=1.0 - step_size / reach,
         threshold=0.5,
-        shrinkage=0.5,
+        shrinkage=1.0,
         tail=0.5,
     )
 
@@ -229,7 +231,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     clip_there = typical_clip * steeper * row_length
     ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2
     step = schedule.step_size / steeper
-    step = step if ridge == 0.0 else min(step, 3.0 / ridge)
+    step = step if ridge == 0.0 else min(step, 1.5 * (1.0 + schedule.momentum) / ridge)
     reach = step / (1.0 - schedule.momentum)
 
     dual = velocity = np.zeros(objective.dimension)
@@ -349,12 +351,12 @@ def _slope(loss: Loss) -> float:
 
 
 def _smoothness(loss: Loss) -> float:
-    """Largest second derivative; a kink bends like the logistic loss, or within a third of the targets."""
+    """Largest second derivative; a kink bends within 1 on either side of it, or a third of the targets."""
     smoothness = loss.smoothness(1.0)
     if smoothness < math.inf:
         return smoothness
     if loss.target_bound == math.inf:
-        return 0.25 * largest_weight(loss)
+        return 0.5 * largest_weight(loss)
     return 3.0 * _slope(loss) / loss.target_bound
 
 
