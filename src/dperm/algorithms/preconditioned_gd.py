@@ -121,10 +121,10 @@ def preconditioned_gd_schedule(
     else:
         return _without_moments(noisy_gd_schedule(plain), scales, problem)
     longest = longest_gradient(loss, problem.row_norm, noisy=problem.private)
-    reach = min(max(signal / 125.0, 0.45), 1.25)  # with little signal the run does not go as far
+    reach = min(max(signal / 125.0, 0.45), 1.0)  # with little signal the run does not go as far
     step_size = min(0.6 * reach, 2.6 / missed)
     steep_targets = not loss.classification and loss.lipschitz(1.0) == math.inf
-    whole = 1200.0 if steep_targets else 400.0  # signal at which a typical row is no longer clipped
+    whole = 1200.0 if steep_targets else 500.0  # signal at which a typical row is no longer clipped
     return PreconditionedGDSchedule(
         **scales.chosen,
         moments=moments,
