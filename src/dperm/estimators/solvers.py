@@ -41,10 +41,10 @@ MAX_WHITENED = MANY_WEIGHTS
 
 #: Signal-to-noise number above which ``solver="auto"`` whitens for real targets: for a loss that has a kink,
 #: or is smooth with a bounded slope; for a smooth one without a bound, such as the squared error, always.
-MIN_SIGNAL = {"kink": 600.0, "smooth": 250.0, "steep": 0.0}
+MIN_SIGNAL = {"kink": 30.0, "smooth": 120.0, "steep": 0.0}
 
 #: ``n epsilon / dimension^1.5`` below which it does not take objective perturbation with delta = 0.
-MIN_PURE_SIGNAL = 1.5
+MIN_PURE_SIGNAL = 6.0
 
 
 def choose_solver(
