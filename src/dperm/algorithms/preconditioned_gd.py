@@ -6,8 +6,8 @@ columns' means and mean squares. In coordinates in which they are about the iden
 noise is isotropic, so that all directions are learned at the same speed and each gets noise in proportion to
 how much the rows vary along it. Weights that do not stand out from the noise stay zero: the iterates
 are those of dual averaging with soft thresholds (Xiao, "Dual averaging methods for regularized stochastic
-learning and online optimization", JMLR 2010), the threshold being a multiple of the noise that has gone into
-a weight (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage", Biometrika 1994).
+learning and online optimization", JMLR 2010), the threshold being a multiple of the noise that a weight has
+accumulated (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage", Biometrika 1994).
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def preconditioned_gd_schedule(
 ) -> PreconditionedGDSchedule:
     """Default settings from public numbers alone; for `learn_scales` see :func:`scale_shares`.
 
-    A loss without a Lipschitz constant is clipped like one whose slope is the bound of the targets, or 1; one
-    with a kink steps as if it bent.
+    A loss without a Lipschitz constant is clipped like one whose slope is the bound of the targets, or 1; a
+    kink is given a finite curvature.
 
     Notes
     -----
@@ -98,10 +98,13 @@ def preconditioned_gd_schedule(
     accurate than that: the Gram matrix in spectral norm, ``R^2 sqrt(2 dimension) / (n mu sqrt(share))``, the
     columns' mean squares entry by entry; where neither is, the run is one of :func:`noisy_gd` with its
     settings. Whitened problems resemble each other, which leaves the
-    signal-to-noise number ``n mu / sqrt(dimension)`` to decide the rest. Heavy ball is stable while
-    ``step_size`` times the smoothness, a quarter of the largest eigenvalue that whitening has missed, is
-    below ``2 (1 + momentum)``. The constants were found on public data sets; ``bench/accuracy.py`` measures
-    them.
+    signal-to-noise number ``n mu / sqrt(dimension)`` to decide the rest.
+
+    Heavy ball is stable while ``step_size`` times the smoothness times the largest eigenvalue that whitening
+    has missed is below ``2 (1 + momentum)``. Whitened curvatures are nearly equal, so momentum gains little
+    and delays much: an overshoot decays like ``momentum^(t/2)``, and a run of 60 steps must have settled by
+    its second half, which is averaged. So steps are as long as is stable, with no more momentum than takes
+    ``reach = step_size / (1 - momentum)`` to the inverse of the smoothness, less with little signal.
     """
     given, scales = problem, scale_shares(problem.per_record(), learn_scales)
     learned = scales.together
@@ -121,7 +124,8 @@ def preconditioned_gd_schedule(
     else:
         return _without_moments(noisy_gd_schedule(plain), scales, problem)
     longest = longest_gradient(loss, problem.row_norm, noisy=problem.private)
-    reach = min(max(signal / 125.0, 0.45), 1.0)  # with little signal the run does not go as far
+    # Step size over 1 - momentum, in units of the inverse smoothness.
+    reach = min(max(signal / 125.0, 0.45), 1.0)
     step_size = min(0.6 * reach, 2.6 / missed)
     return PreconditionedGDSchedule(
         **scales.chosen,
@@ -162,8 +166,8 @@ class PreconditionedGDArguments(PreconditionedGDSchedule, PublishedTerms):
     Attributes
     ----------
     learn_scales : {"auto", True, False}
-        Whether scales of the columns, the norm of the rows and the mean label are released before: those that
-        pay by :func:`scale_shares`, all that are possible, or none.
+        Whether scales of the columns, the norm of the rows and the mean label are released first: those worth
+        their share of the budget by :func:`scale_shares`, all that are possible, or none.
     """
 
     learn_scales: Setting[bool | str] = Setting(learn_scales_choice, "auto", stated=False)
@@ -367,7 +371,9 @@ def _slope(loss: Loss) -> float:
 
 
 def _smoothness(loss: Loss) -> float:
-    """Largest second derivative; a kink bends within 1 on either side of it, or a third of the targets."""
+    """Largest second derivative; a kink counts as a bend of width 2 or, with real targets, of a third of
+    their bound.
+    """
     smoothness = loss.smoothness(1.0)
     if smoothness < math.inf:
         return smoothness
