@@ -104,7 +104,8 @@ def preconditioned_gd_schedule(
     has missed is below ``2 (1 + momentum)``. Whitened curvatures are nearly equal, so momentum gains little
     and delays much: an overshoot decays like ``momentum^(t/2)``, and a run of 60 steps must have settled by
     its second half, which is averaged. So steps are as long as is stable, with no more momentum than takes
-    ``reach = step_size / (1 - momentum)`` to the inverse of the smoothness, less with little signal.
+    ``reach = step_size / (1 - momentum)`` to the inverse of the smoothness, less with little signal; and never
+    more than 0.9, since with many columns steps are short and a long memory would only gather noise.
     """
     given, scales = problem, scale_shares(problem.per_record(), learn_scales)
     learned = scales.together
@@ -134,7 +135,7 @@ def preconditioned_gd_schedule(
         steps=round(min(max(60.0, 3.3 * missed, min(signal / 10.0, 250.0), signal / 25.0), 1000.0)),
         clip=min(max(_typical_clip(loss, signal), clip_share(problem, longest, 0.0)), 1e6),
         step_size=step_size / _smoothness(loss),
-        momentum=1.0 - step_size / reach,
+        momentum=min(1.0 - step_size / reach, 0.9),
         threshold=0.5,
         shrinkage=1.0,
         tail=0.5,

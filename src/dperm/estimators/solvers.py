@@ -45,7 +45,7 @@ MIN_SIGNAL = {"kink": 30.0, "smooth": 120.0, "steep": 0.0}
 
 #: ``n epsilon / dimension^1.5`` below which objective perturbation comes last with delta = 0: the noise on the
 #: linear term then carries the minimiser farther than noise on the weights would.
-MIN_PURE_SIGNAL = 6.0
+MIN_PURE_SIGNAL = 4.0
 
 
 def choose_solver(
