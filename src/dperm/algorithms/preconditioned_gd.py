@@ -104,8 +104,8 @@ def preconditioned_gd_schedule(
     has missed is below ``2 (1 + momentum)``. Whitened curvatures are nearly equal, so momentum gains little
     and delays much: an overshoot decays like ``momentum^(t/2)``, and a run of 60 steps must have settled by
     its second half, which is averaged. So steps are as long as is stable, with no more momentum than takes
-    ``reach = step_size / (1 - momentum)`` to the inverse of the smoothness, less with little signal; and never
-    more than 0.9, since with many columns steps are short and a long memory would only gather noise.
+    ``reach = step_size / (1 - momentum)`` to the inverse of the smoothness, less with little signal. It is
+    0.9 at most: with many columns steps are short, and a longer memory would only gather noise.
     """
     given, scales = problem, scale_shares(problem.per_record(), learn_scales)
     learned = scales.together
