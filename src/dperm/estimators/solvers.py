@@ -39,8 +39,8 @@ PUBLISHED = tuple(
 #: Largest number of weights that ``solver="auto"`` whitens.
 MAX_WHITENED = MANY_WEIGHTS
 
-#: Signal-to-noise number above which ``solver="auto"`` whitens for real targets, by kind of loss: with a kink,
-#: smooth with a bounded slope, and smooth with an unbounded slope, such as the squared error.
+#: Signal-to-noise number above which ``solver="auto"`` whitens for real targets, by kind of loss: with a
+#: kink, smooth with a bounded slope, and smooth with an unbounded one, such as the squared error.
 MIN_SIGNAL = {"kink": 30.0, "smooth": 120.0, "steep": 0.0}
 
 #: ``n epsilon / dimension^1.5`` below which objective perturbation comes last with delta = 0: noise on the
