@@ -68,6 +68,20 @@ def test_it_learns_what_varies_little():
     assert excess(preconditioned_gd) < 0.75 * excess(noisy_gd)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_a_short_run_settles_on_losses_with_a_margin(loss):
+    """Where most labels agree, a run with much momentum swings past the margin and stops on its way back."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10_000, 20)) / math.sqrt(20)
+    log_odds = 3.0 * X @ rng.normal(size=20) + rng.logistic(size=10_000)
+    y = np.where(log_odds > np.quantile(log_odds, 0.9), 1.0, -1.0)
+    obj = Objective(loss, X, y, row_norm=1.8, fit_intercept=True, n_threads=1)
+    best, constant = obj.value(nonprivate(obj).coef), obj.value(np.append(np.zeros(20), -1.0))
+    for seed in range(2):
+        value = obj.value(preconditioned_gd(obj, 1.6, 1e-6, random_state=seed).coef)
+        assert value - best < 0.1 * (constant - best)
+
+
 def test_where_moments_would_drown_it_is_noisy_gd():
     X, y = separable(n=300, d=20)
     obj = Objective("logistic", X, y)
@@ -111,6 +125,11 @@ def test_the_schedule_looks_at_public_numbers_and_scales_with_the_rows(loss, mu,
     assert 50 <= one.steps <= 1000
     if one.moments != "none":
         assert one == three
+        assert one.momentum <= 0.9
+        assert one.momentum ** (one.steps / 4) < 0.25  # an overshoot, by the middle of the run
+        missed = 1.0 + (math.sqrt(2 * d) if one.moments == "gram" else d / 8)
+        if loss.kink_jump == 0.0:
+            assert one.step_size * loss.smoothness(1.0) * missed < 2.0 * (1.0 + one.momentum)
     exchanged = preconditioned_gd_schedule(
         PublicProblem(n, d, 2 * mu, loss, 1.0, neighbors=Neighbours.REPLACE_ONE)
     )

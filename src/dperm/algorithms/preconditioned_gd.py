@@ -6,8 +6,8 @@ columns' means and mean squares. In coordinates in which they are about the iden
 noise is isotropic, so that all directions are learned at the same speed and each gets noise in proportion to
 how much the rows vary along it. Weights that do not stand out from the noise stay zero: the iterates
 are those of dual averaging with soft thresholds (Xiao, "Dual averaging methods for regularized stochastic
-learning and online optimization", JMLR 2010), the threshold being a multiple of the noise that has gone into
-a weight (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage", Biometrika 1994).
+learning and online optimization", JMLR 2010), the threshold being a multiple of the noise that a weight has
+accumulated (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage", Biometrika 1994).
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def preconditioned_gd_schedule(
 ) -> PreconditionedGDSchedule:
     """Default settings from public numbers alone; for `learn_scales` see :func:`scale_shares`.
 
-    A loss without a Lipschitz constant is clipped like one whose slope is the bound of the targets, or 1; one
-    with a kink steps as if it bent.
+    A loss without a Lipschitz constant is clipped like one whose slope is the bound of the targets, or 1; a
+    kink is given a finite curvature.
 
     Notes
     -----
@@ -98,10 +98,14 @@ def preconditioned_gd_schedule(
     accurate than that: the Gram matrix in spectral norm, ``R^2 sqrt(2 dimension) / (n mu sqrt(share))``, the
     columns' mean squares entry by entry; where neither is, the run is one of :func:`noisy_gd` with its
     settings. Whitened problems resemble each other, which leaves the
-    signal-to-noise number ``n mu / sqrt(dimension)`` to decide the rest. Heavy ball is stable while
-    ``step_size`` times the smoothness, a quarter of the largest eigenvalue that whitening has missed, is
-    below ``2 (1 + momentum)``. The constants were found on public data sets; ``bench/accuracy.py`` measures
-    them.
+    signal-to-noise number ``n mu / sqrt(dimension)`` to decide the rest.
+
+    Heavy ball is stable while ``step_size`` times the smoothness times the largest eigenvalue that whitening
+    has missed is below ``2 (1 + momentum)``. Whitened curvatures are nearly equal, so momentum gains little
+    and delays much: an overshoot decays like ``momentum^(t/2)``, and a run of 60 steps must have settled by
+    its second half, which is averaged. So steps are as long as is stable, with no more momentum than takes
+    ``reach = step_size / (1 - momentum)`` to the inverse of the smoothness, less with little signal. It is
+    0.9 at most: with many columns steps are short, and a longer memory would only gather noise.
     """
     given, scales = problem, scale_shares(problem.per_record(), learn_scales)
     learned = scales.together
@@ -121,18 +125,19 @@ def preconditioned_gd_schedule(
     else:
         return _without_moments(noisy_gd_schedule(plain), scales, problem)
     longest = longest_gradient(loss, problem.row_norm, noisy=problem.private)
-    reach = min(max(signal / 250.0, 0.15), 1.0)  # with little signal the run does not go as far
-    step_size = reach * min(0.2, 3.6 / missed) / _smoothness(loss)
+    # Step size over 1 - momentum, in units of the inverse smoothness.
+    reach = min(max(signal / 125.0, 0.45), 1.0)
+    step_size = min(0.6 * reach, 2.6 / missed)
     return PreconditionedGDSchedule(
         **scales.chosen,
         moments=moments,
         share=share_of_moments,
         steps=round(min(max(60.0, 3.3 * missed, min(signal / 10.0, 250.0), signal / 25.0), 1000.0)),
-        clip=min(max(0.35, math.sqrt(signal / 1200.0), clip_share(problem, longest, 0.0)), 1e6),
-        step_size=step_size,
-        momentum=0.9,
+        clip=min(max(_typical_clip(loss, signal), clip_share(problem, longest, 0.0)), 1e6),
+        step_size=step_size / _smoothness(loss),
+        momentum=min(1.0 - step_size / reach, 0.9),
         threshold=0.5,
-        shrinkage=0.5,
+        shrinkage=1.0,
         tail=0.5,
     )
 
@@ -162,8 +167,8 @@ class PreconditionedGDArguments(PreconditionedGDSchedule, PublishedTerms):
     Attributes
     ----------
     learn_scales : {"auto", True, False}
-        Whether scales of the columns, the norm of the rows and the mean label are released before: those that
-        pay by :func:`scale_shares`, all that are possible, or none.
+        Whether scales of the columns, the norm of the rows and the mean label are released first: those worth
+        their share of the budget by :func:`scale_shares`, all that are possible, or none.
     """
 
     learn_scales: Setting[bool | str] = Setting(learn_scales_choice, "auto", stated=False)
@@ -229,7 +234,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     clip_there = typical_clip * steeper * row_length
     ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2
     step = schedule.step_size / steeper
-    step = step if ridge == 0.0 else min(step, 3.0 / ridge)
+    step = step if ridge == 0.0 else min(step, 1.5 * (1.0 + schedule.momentum) / ridge)
     reach = step / (1.0 - schedule.momentum)
 
     dual = velocity = np.zeros(objective.dimension)
@@ -340,6 +345,24 @@ def _noisy_columns(
     return np.outer(mean, mean) + np.diag(np.maximum(squares - mean**2, 0.0)), 0.5 * noise
 
 
+def _typical_clip(loss: Loss, signal: float) -> float:
+    """Clip as a multiple of the longest gradient of a typical row, from the signal-to-noise number.
+
+    Clipping trades bias for noise, and costs most where many gradients stay long to the end, as those of
+    records beyond a kink do. Those of the logistic loss start at half its slope, so that beyond 1 only few
+    long rows are clipped; residuals of the squared error are far below the bound of the targets.
+    """
+    few_are_long, many_are_long = math.sqrt(signal / 1200.0), math.sqrt(signal / 500.0)
+    slope = loss.lipschitz(1.0)
+    if slope == math.inf and not loss.classification:
+        clip = few_are_long
+    elif loss.slope_at_zero(1.0) < slope < math.inf:
+        clip = min(many_are_long, max(1.0, few_are_long))
+    else:
+        clip = many_are_long
+    return max(0.3, clip)
+
+
 def _slope(loss: Loss) -> float:
     """Slope of the loss; for one without a bound that of the squared error at w = 0, or 1."""
     slope = loss.lipschitz(1.0)
@@ -349,12 +372,14 @@ def _slope(loss: Loss) -> float:
 
 
 def _smoothness(loss: Loss) -> float:
-    """Largest second derivative; a kink bends like the logistic loss, or within a third of the targets."""
+    """Largest second derivative; a kink counts as a bend of width 2 or, with real targets, of a third of
+    their bound.
+    """
     smoothness = loss.smoothness(1.0)
     if smoothness < math.inf:
         return smoothness
     if loss.target_bound == math.inf:
-        return 0.25 * largest_weight(loss)
+        return 0.5 * largest_weight(loss)
     return 3.0 * _slope(loss) / loss.target_bound
 
 

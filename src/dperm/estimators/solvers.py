@@ -36,15 +36,16 @@ PUBLISHED = tuple(
     if "calibration" in inspect.signature(solver).parameters and name != "preconditioned_gd"
 )
 
-#: Most weights that ``solver="auto"`` whitens.
+#: Largest number of weights that ``solver="auto"`` whitens.
 MAX_WHITENED = MANY_WEIGHTS
 
-#: Signal-to-noise number above which ``solver="auto"`` whitens for real targets: for a loss that has a kink,
-#: or is smooth with a bounded slope; for a smooth one without a bound, such as the squared error, always.
-MIN_SIGNAL = {"kink": 600.0, "smooth": 250.0, "steep": 0.0}
+#: Signal-to-noise number above which ``solver="auto"`` whitens for real targets, by kind of loss: with a
+#: kink, smooth with a bounded slope, and smooth with an unbounded one, such as the squared error.
+MIN_SIGNAL = {"kink": 30.0, "smooth": 120.0, "steep": 0.0}
 
-#: ``n epsilon / dimension^1.5`` below which it does not take objective perturbation with delta = 0.
-MIN_PURE_SIGNAL = 1.5
+#: ``n epsilon / dimension^1.5`` below which objective perturbation comes last with delta = 0: noise on the
+#: linear term then carries the minimiser farther than noise on the weights would.
+MIN_PURE_SIGNAL = 4.0
 
 
 def choose_solver(
@@ -83,14 +84,14 @@ def choose_solver(
 
     Notes
     -----
-    `preconditioned_gd` decides by itself, from the same numbers, how much whitening the budget pays for,
-    and runs like `noisy_gd` where it pays for none. ``docs/decisions/solver-choice.md`` holds the scores that
-    this rule was made on, and ``tests/test_solver_choice.py`` names where another solver was better:
-    `preconditioned_gd` wins mostly with labels and with the squared error; with real targets and another
-    loss, such as Huber's and the pinball loss, where the signal-to-noise number ``n mu / sqrt(dimension)`` is
-    above `MIN_SIGNAL`. Beyond `MAX_WHITENED` weights its square matrices cost
-    more than the passes over the data. delta = 0 leaves noise in the manner of Laplace: on the linear term
-    (above `MIN_PURE_SIGNAL`), the weights or the choices.
+    `preconditioned_gd` decides from the same numbers how much whitening the budget pays for, and runs like
+    `noisy_gd` where it pays for none. ``docs/decisions/solver-choice.md`` holds the scores that this rule was
+    made on, and ``tests/test_solver_choice.py`` names where another solver was clearly better. For labels and
+    the squared error `preconditioned_gd` is the default at any budget; for other convex losses of real
+    targets, such as Huber's and the pinball loss, where the signal-to-noise number ``n mu / sqrt(dimension)``
+    is above `MIN_SIGNAL`. Beyond `MAX_WHITENED` weights its square matrices cost more than the passes over
+    the data. With delta = 0 noise is of Laplace's kind, on the linear term (above `MIN_PURE_SIGNAL`), on the
+    weights or on the choices.
     """
     if epsilon == math.inf:
         return "nonprivate"
@@ -138,7 +139,7 @@ def _pure_solver(loss: Loss, signal: float, objective: Objective | None) -> str:
         )
     reason = f"the {loss.name} loss is not convex and its slope grows without limit"
     names = pure_solvers(loss)
-    if signal < MIN_PURE_SIGNAL:  # last: a noisy linear term moves its minimiser far away
+    if signal < MIN_PURE_SIGNAL:
         names.sort(key="objective_perturbation".__eq__)
     for name in names:
         refusal = None if objective is None else _refusal(name, objective)
