@@ -73,8 +73,9 @@ def output_perturbation_schedule(
     gradient descent towards a point at distance D, plus the cost of the noise z for horizon t under a Hessian
     of trace at most beta. With a ridge term on every weight no direction has a curvature h below l2, which
     leaves ``e D^2 h (1 - step_size h)^(2 steps)`` for the worst h; without one that amounts to the same. D is
-    :func:`~dperm.algorithms.rules_of_thumb.output_reach`, and at most the radius. The step size is 0.9 of the
-    largest that contracts, or smaller if a single step would go too far.
+    taken to be ``20/row_norm`` for labels and ``4 Y/row_norm`` for targets up to Y, at most the radius and
+    what the ridge term allows. The step size is 0.9 of the largest that contracts, or smaller if a single
+    step would go too far.
     """
     c = PublicConstants.of(objective, radius=radius)
     step = 1.8 / (c.l2 + c.beta)
