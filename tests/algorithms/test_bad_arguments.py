@@ -1,7 +1,7 @@
-"""Every keyword of every algorithm with bad values, which reach every field of every schedule.
+"""Bad values for every keyword of every algorithm, and so for every field of every schedule.
 
-A fit either works, or raises a ValueError or TypeError that names the argument (or finds that the ledger
-cannot pay), and then its ledger is as new.
+A fit either succeeds, or raises a ValueError or TypeError that names the argument (or a BudgetExceededError)
+and charges nothing.
 """
 
 import inspect
@@ -33,10 +33,10 @@ BAD = {
     "list": [1, 2],
     "object": object(),
 }
-# Values within their range whose consequence is refused, and what the message names then.
+# What the message names when a value is within its range but what follows from it is not.
 CONSEQUENCES = ("share of a budget", "second moments", "noise", "clip")
-# What the walk does not come upon: ends of ranges, and settings that do not go together. What is refused
-# stands first, or its message beside the settings.
+# What the grid of bad values does not cover: ends of ranges, and combinations that are not allowed. The
+# message names the first setting, or matches the pattern given with the settings.
 FRESH_BATCHES = [
     {"batch_size": 0},
     {"batch_size": 301},
@@ -199,21 +199,17 @@ COMBINATIONS = {
 COMBINATIONS["dp_lsadam"] = COMBINATIONS["dp_lssgd"]
 
 
-def keywords(name):
-    return [
-        word for word in inspect.signature(PRIVATE[name]).parameters if word not in ("objective", "ledger")
-    ]
-
-
-def walk():
-    for name in PRIVATE:
-        for word in keywords(name):
-            for label, value in BAD.items():
-                yield pytest.param(name, word, value, id=f"{name}-{word}-{label}")
+BAD_CALLS = [
+    pytest.param(name, word, value, id=f"{name}-{word}-{label}")
+    for name, algorithm in PRIVATE.items()
+    for word in inspect.signature(algorithm).parameters
+    if word not in ("objective", "ledger")
+    for label, value in BAD.items()
+]
 
 
 def refusal_of(name, ledger, **given):
-    """What the algorithm says to that; None where it works, and is charged for it."""
+    """The error that a fit raises, or None if it succeeds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         try:
@@ -224,8 +220,8 @@ def refusal_of(name, ledger, **given):
     return None
 
 
-@pytest.mark.parametrize(("name", "word", "value"), list(walk()))
-def test_a_bad_value_is_refused_before_the_charge(name, word, value):
+@pytest.mark.parametrize(("name", "word", "value"), BAD_CALLS)
+def test_bad_values_are_refused_before_the_charge(name, word, value):
     ledger = Ledger(1.0, 1e-6)
     refusal = refusal_of(name, ledger, **{word: value})
     if refusal is None:
@@ -238,7 +234,7 @@ def test_a_bad_value_is_refused_before_the_charge(name, word, value):
 @pytest.mark.parametrize(
     ("name", "case"), [(name, case) for name, combinations in COMBINATIONS.items() for case in combinations]
 )
-def test_settings_that_do_not_go_together_are_refused_before_the_charge(name, case):
+def test_incompatible_settings_are_refused_before_the_charge(name, case):
     given, match = case if isinstance(case, tuple) else (case, next(iter(case)))
     ledger = Ledger(math.inf, 1e-2)
     with pytest.raises(ValueError, match=match):
@@ -248,13 +244,13 @@ def test_settings_that_do_not_go_together_are_refused_before_the_charge(name, ca
 
 @pytest.mark.parametrize("ledger", ["x", 3, object()])
 @pytest.mark.parametrize("name", PRIVATE)
-def test_what_is_no_ledger_is_refused(name, ledger):
+def test_ledgers_of_another_type_are_refused(name, ledger):
     with pytest.raises(TypeError, match="ledger"):
         small_fit(name, ledger=ledger)
 
 
 @pytest.mark.parametrize("name", ["preconditioned_gd", "dp_newton", "noisy_newton", "sufficient_statistics"])
-def test_a_matrix_that_no_memory_holds_is_refused_before_the_charge(name):
+def test_matrices_that_do_not_fit_in_memory_are_refused_before_the_charge(name):
     ledger = Ledger(1.0, 1e-6)
     X, y = np.zeros((4, 100_000), dtype=np.float32), np.array([1.0, -1.0, 1.0, -1.0])
     loss = "logistic" if name != "sufficient_statistics" else SquaredError(target_bound=1.0)
