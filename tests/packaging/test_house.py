@@ -1,4 +1,4 @@
-"""Limits that keep the code readable: lengths, arguments, no circles. A failure lists every finding."""
+"""Limits that keep the code readable: file and function lengths, argument counts, no import cycles."""
 
 import pytest
 
@@ -68,25 +68,25 @@ def test_functions_take_few_arguments():
     assert not findings, listed(findings)
 
 
-def test_exceptions_name_functions_that_exist():
+def test_exceptions_name_existing_functions():
     names = {function.public_name for function in all_functions() if function.path.suffix == ".py"}
     assert not MANY_ARGUMENTS.keys() - names, "take them off the list"
 
 
 @pytest.mark.parametrize("graph", [import_graph, include_graph], ids=["modules", "C headers"])
-def test_nothing_imports_itself_by_a_detour(graph):
-    """Imports for type checkers alone count, too."""
+def test_there_are_no_import_cycles(graph):
+    """Including imports for type checkers only."""
     findings = [", ".join(group) for group in circles(graph())]
     assert not findings, listed(findings)
 
 
-def test_circles_are_found():
+def test_import_cycles_are_found():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}
     assert sorted(circles(graph)) == [["b", "c"], ["e"]]
 
 
 class TestTheScanners:
-    """What they count, on a file each."""
+    """What they count, on one file each."""
 
     def functions(self, scan, path, text):
         path.write_text(text)
