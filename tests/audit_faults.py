@@ -225,9 +225,10 @@ CONFIGURATIONS = {
         trainings=6000,
         fit_intercept=True,
     ),
-    "dp_sgd": Configuration(SAMPLED, (halved_noise, skipped_clip), **SAMPLED_CLAIM),
-    "dp_lssgd": Configuration(SAMPLED, (halved_noise, skipped_clip), **SAMPLED_CLAIM),
-    "dp_lsadam": Configuration(SAMPLED, (halved_noise, skipped_clip), **SAMPLED_CLAIM),
+    **dict.fromkeys(
+        ("dp_sgd", "dp_lssgd", "dp_lsadam"),
+        Configuration(SAMPLED, (halved_noise, skipped_clip), **SAMPLED_CLAIM),
+    ),
     "dp_sgd_output": Configuration(
         {"passes": 1, "step_size": 0.5, "output": "last", "clip": 0.01, "mechanism": "gaussian"},
         (halved_noise, skipped_clip_in_steps),

@@ -80,6 +80,11 @@ def matrix_sums(objective, w):
     ]
 
 
+def assert_equal_sums(one, other, w, direction):
+    assert_same(linear_sums(one, w, direction), linear_sums(other, w, direction))
+    assert_same(matrix_sums(one, w), matrix_sums(other, w))
+
+
 # -- sums --------------------------------------------------------------------------------------------
 
 
@@ -97,9 +102,9 @@ def test_sums_of_every_loss(instruction_set, dtype, fit_intercept, loss):
 @pytest.mark.parametrize("width", [1, 2, 7, 8, 16, 17, 33, 130])
 def test_sums_of_every_width(instruction_set, dtype, fit_intercept, width):
     x, y, counts, w, direction = rows_and_counts(70, width, dtype)
-    one, many = pair("logistic", x, y, counts, row_norm=1.5, fit_intercept=fit_intercept)
-    assert_same(linear_sums(one, w, direction), linear_sums(many, w, direction))
-    assert_same(matrix_sums(one, w), matrix_sums(many, w))
+    assert_equal_sums(
+        *pair("logistic", x, y, counts, row_norm=1.5, fit_intercept=fit_intercept), w, direction
+    )
 
 
 @dtypes
@@ -161,9 +166,7 @@ def test_aggregated_sums_equal_those_of_records_in_any_order(
     assert counts.sum() == n_rows
     one = Objective("logistic", merged, targets, counts=counts, n_threads=n_threads)
     order = rng.permutation(rows)
-    other = Objective("logistic", x[order], y[order], n_threads=1)
-    assert_same(linear_sums(one, w, direction), linear_sums(other, w, direction))
-    assert_same(matrix_sums(one, w), matrix_sums(other, w))
+    assert_equal_sums(one, Objective("logistic", x[order], y[order], n_threads=1), w, direction)
 
 
 @dtypes
@@ -199,8 +202,7 @@ def test_rows_with_count_zero_contribute_nothing(instruction_set):
     x[0], y[3], x[6, 2] = np.nan, np.inf, -np.inf  # they are not even checked
     one, many = pair("logistic", x, y, counts)
     assert one._rows.n_rows == counts.sum() == one.n_public
-    assert_same(linear_sums(one, w, direction), linear_sums(many, w, direction))
-    assert_same(matrix_sums(one, w), matrix_sums(many, w))
+    assert_equal_sums(one, many, w, direction)
 
 
 @dtypes
@@ -235,9 +237,7 @@ def test_sums_of_several_models(instruction_set, dtype, n_models):
 def test_non_finite_records_contribute_nothing(instruction_set):
     x, y, counts, w, direction = rows_and_counts(60, 9, np.float64)
     x[5, 2], y[7], counts[5:8] = np.nan, np.inf, 4
-    one, many = pair("logistic", x, y, counts, non_finite="zero")
-    assert_same(linear_sums(one, w, direction), linear_sums(many, w, direction))
-    assert_same(matrix_sums(one, w), matrix_sums(many, w))
+    assert_equal_sums(*pair("logistic", x, y, counts, non_finite="zero"), w, direction)
     with pytest.raises(DataError, match="row 5"):
         Objective("logistic", x, y, counts=counts)
 
