@@ -53,23 +53,14 @@ def observed(entry, run, pair):
 
 def measure(name, relation="add_or_remove", entry=None, n=50, **changes):
     entry = entry or CONFIGURATIONS[name]
-    pair = worst_case_neighbours(
-        entry.kind,
-        n=n,
-        d=entry.d,
-        relation=relation,
-        fit_intercept=entry.fit_intercept,
-        l2=entry.l2,
-        loss=entry.loss,
-    )
+    objective = {"fit_intercept": entry.fit_intercept, "l2": entry.l2, "loss": entry.loss}
+    pair = worst_case_neighbours(entry.kind, n=n, d=entry.d, relation=relation, **objective)
     if entry.weight_bound is not None:
         pair = weighted(pair, entry.weight_bound)
-    algorithm = getattr(algorithms, name)
+    algorithm, settings = getattr(algorithms, name), {"neighbors": relation, **entry.settings}
 
     def run(objective, seed):
-        return algorithm(
-            objective, entry.epsilon, entry.delta, neighbors=relation, random_state=seed, **entry.settings
-        )
+        return algorithm(objective, entry.epsilon, entry.delta, random_state=seed, **settings)
 
     known = {"claim": entry.epsilon, "method": entry.method, "trainings": entry.trainings}
     return epsilon_lower_bound(
