@@ -1,4 +1,4 @@
-"""How each algorithm is audited, and faults that an audit must find."""
+"""How each algorithm is audited, and the planted faults that an audit must detect."""
 
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -25,29 +25,29 @@ from reference.replaced_noise import scaled_noise
 
 
 def halved_noise():
-    """Half of the standard deviation that was charged."""
+    """Noise has half the standard deviation that was charged."""
     return scaled_noise(1 / 2)
 
 
 def quarter_of_the_noise():
-    """A quarter of the standard deviation that was charged."""
+    """Noise has a quarter of the standard deviation that was charged."""
     return scaled_noise(1 / 4)
 
 
 def eighth_of_the_noise():
-    """An eighth of the standard deviation that was charged."""
+    """Noise has an eighth of the standard deviation that was charged."""
     return scaled_noise(1 / 8)
 
 
 def hasty_selection():
-    """Selections are made at four times the rate that was charged."""
+    """The exponential mechanism runs at four times the rate that was charged."""
     return replace_noise(
         exponential_mechanism=lambda bits, scores, rate: exponential_mechanism(bits, scores, 4 * rate)
     )
 
 
 def fault_in(owner, name):
-    """Make a context manager of a function that stands in for a method and is given the honest one first."""
+    """Make a context manager that replaces a method; the replacement gets the original as first argument."""
 
     def decorate(faulty):
         @contextmanager
@@ -64,94 +64,77 @@ def fault_in(owner, name):
 
 
 def restated(bounded, add_or_remove, times=1):
-    """The sum, or a multiple of it, with another sensitivity."""
+    """The sum, or a multiple of it, with a different stated sensitivity."""
     return Bounded(
         times * bounded._integers, grid=bounded.grid, add_or_remove=add_or_remove, scores=bounded.scores
     )
 
 
-def understated(bounded, factor):
-    """The sum with so many times less sensitivity than it has."""
-    return restated(bounded, bounded.add_or_remove / factor)
+def skipped_clipping(method):
+    """Fault: a gradient sum is clipped at 100 times the sensitivity that it states."""
+
+    def skipped_clip(honest, self, w, clip, *args, **kwargs):
+        bound = honest(self, w, clip, *args, **kwargs).add_or_remove
+        return restated(honest(self, w, 100 * clip, *args, **kwargs), bound)
+
+    return fault_in(Objective, method)(skipped_clip)
+
+
+def understated_sensitivity(method, factor):
+    """Fault: the private sums that a method of the objective returns state 1/factor of their sensitivity."""
+
+    def understated(honest, *args, **kwargs):
+        sums = honest(*args, **kwargs)
+        if isinstance(sums, tuple):
+            return tuple(restated(each, each.add_or_remove / factor) for each in sums)
+        return restated(sums, sums.add_or_remove / factor)
+
+    return fault_in(Objective, method)(understated)
+
+
+skipped_clip = skipped_clipping("clipped_gradient_sum")
+skipped_mapped_clip = skipped_clipping("mapped_gradient_sum")
+understated_gram = understated_sensitivity("gram_sum", 4)
+understated_sums = understated_sensitivity("regression_sums", 4)
+understated_direction = understated_sensitivity("newton_direction", 10)
+understated_images = understated_sensitivity("image_gram_sum", 4)
+understated_scores = understated_sensitivity("coordinate_loss_sums", 4)
 
 
 @fault_in(Minimisation, "train_perturbed")
 def lost_linear_term(honest, self, objective, linear, error):
-    """The secret linear term is drawn but never reaches the objective."""
+    """The secret linear term is drawn but not added to the objective."""
     return honest(self, objective, 0.0 * linear, error)
-
-
-@fault_in(Objective, "clipped_gradient_sum")
-def skipped_clip(honest, self, w, clip, **kwargs):
-    """Gradients are clipped at 100 times the bound that the sum carries."""
-    return restated(honest(self, w, 100 * clip, **kwargs), honest(self, w, clip, **kwargs).add_or_remove)
-
-
-@fault_in(Objective, "mapped_gradient_sum")
-def skipped_mapped_clip(honest, self, w, clip, linear_map, **kwargs):
-    """Gradients seen through a matrix are clipped at 100 times the bound that the sum carries."""
-    bound = honest(self, w, clip, linear_map).add_or_remove
-    return restated(honest(self, w, 100 * clip, linear_map, **kwargs), bound)
 
 
 @fault_in(Objective, "_descent")
 def skipped_clip_in_steps(honest, self, plan, clip, grid):
-    """Compiled steps clip at 100 times the bound that they state."""
+    """Compiled SGD steps clip at 100 times the stated bound."""
     return honest(self, plan, 100 * clip, grid)
-
-
-@fault_in(Objective, "gram_sum")
-def understated_gram(honest, *args, **kwargs):
-    """The sum of outer products states a quarter of what a record contributes to it."""
-    return understated(honest(*args, **kwargs), 4)
-
-
-@fault_in(Objective, "regression_sums")
-def understated_sums(honest, *args):
-    """Each of the sums of a regression states a quarter of what a record contributes to it."""
-    return tuple(understated(each, 4) for each in honest(*args))
-
-
-@fault_in(Objective, "newton_direction")
-def understated_direction(honest, *args, **kwargs):
-    """A Newton direction states a tenth of what a record changes in it."""
-    return understated(honest(*args, **kwargs), 10)
-
-
-@fault_in(Objective, "image_gram_sum")
-def understated_images(honest, *args):
-    """The sum of outer products of weighted images states a quarter of what a record contributes to it."""
-    return understated(honest(*args), 4)
-
-
-@fault_in(Objective, "coordinate_loss_sums")
-def understated_scores(honest, *args):
-    """A record moves the scores of the offspring four times as far as they state."""
-    return understated(honest(*args), 4)
 
 
 @fault_in(Objective, "label_sum")
 def heavy_label(honest, self):
-    """A record counts three times in the sum of the labels, which still states 1."""
+    """A record counts three times in the label sum, whose stated sensitivity stays 1."""
     stated = honest(self)
     return restated(stated, stated.add_or_remove, times=3)
 
 
 @fault_in(Bounded, "rounding")
 def understated_result(honest, values, *, add_or_remove, replace_one):
-    """Secretly trained weights state half of the distance that one record moves them."""
+    """Trained weights state half of the distance by which one record moves them."""
     return honest(values, add_or_remove=add_or_remove / 2, replace_one=replace_one / 2)
 
 
 @fault_in(Weighted, "lipschitz")
 def forgotten_weights(honest, self, *args):
-    """Gradients of records are as long as they are without weights."""
+    """The Lipschitz constant ignores the record weights."""
     return self.loss.lipschitz(*args)
 
 
 @contextmanager
 def dealt_batches():
-    """The records are dealt into batches once, which the steps go through in order; accounted as samples."""
+    """One fixed partition into batches, traversed in order, but accounted for as independent samples."""
 
     def deal(bits, relation, n, batch_size):
         return CyclicBatches(np.asarray(permutation(bits, n), dtype=np.int64), batch_size)
@@ -163,7 +146,7 @@ def dealt_batches():
 
 @contextmanager
 def shuffled_sampling():
-    """Every epoch is a permutation, accounted for as Poisson samples."""
+    """Every epoch is a random permutation, but accounted for as Poisson samples."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(batches._SCHEMES, Sampling.POISSON, batches.shuffled_batches)
         yield
@@ -171,7 +154,7 @@ def shuffled_sampling():
 
 @dataclass(frozen=True, eq=False)
 class WeightedData(LinearData):
-    """The last of all records, which may be missing, weighs as much as any may; the others a half."""
+    """The last record, which a neighbour may lack, has the largest weight allowed; all others weigh 1/2."""
 
     weight_bound: float = 1.0
 
@@ -184,7 +167,7 @@ class WeightedData(LinearData):
 
 
 def weighted(pair, bound):
-    """Neighbours with weights of records, up to a bound that the one in which they differ reaches."""
+    """Neighbours with record weights; the record in which they differ has the largest weight allowed."""
     first, second = (WeightedData(**each.__getstate__(), weight_bound=bound) for each in pair)
     return replace(pair, first=first, second=second)
 
@@ -193,9 +176,9 @@ def weighted(pair, bound):
 class Configuration:
     """How an algorithm is audited.
 
-    ``epsilon`` is the claim: large enough that few trainings tell a fault. ``share`` is how much of the
-    claimed mu (with ``method="clopper_pearson"`` of epsilon) the transcript is sure to show; the rest pays
-    for accesses that leak less here than they may; None where nothing is asked of it.
+    ``epsilon`` is the claim, large enough that few trainings reveal a fault. ``share`` is the fraction of the
+    claimed mu (of epsilon with ``method="clopper_pearson"``) that the audit must detect; the rest is spent on
+    releases that leak less on this pair than in the worst case. None: no lower limit.
     """
 
     settings: dict
@@ -207,16 +190,16 @@ class Configuration:
     l2: float = 0.0
     kind: str = "orthogonal"
     d: int = 3
-    secret: bool = False  # only the weights are published: they are what is observed
+    secret: bool = False  # only the final weights are published, so the audit observes them alone
     delta: float = 1e-3
     method: str = "gdp"
-    replay: dict = field(default_factory=dict)  # settings in which every run shows the whole sensitivity
+    replay: dict = field(default_factory=dict)  # settings with which every run attains the sensitivity
     loss: str | Loss = "logistic"
     weight_bound: float | None = None
 
 
-# Claims of (epsilon, delta) that rest on sampling. A large delta lets few trainings tell a fault.
-# Short steps: the weights stay where the record fills its clip.
+# (epsilon, delta) claims that rest on subsampling. With a large delta, few trainings reveal a fault.
+# The step size is small so that the record's gradient stays at least as long as the clipping norm.
 SAMPLED = {"batch_size": 10, "steps": 10, "clip": 0.01, "step_size": 0.01}
 SAMPLED_CLAIM = {
     "epsilon": 1.0,
@@ -229,34 +212,35 @@ SAMPLED_CLAIM = {
 CONFIGURATIONS = {
     "noisy_gd": Configuration({"steps": 4, "clip": 0.01}, (halved_noise, skipped_clip)),
     "dp_agd": Configuration(
-        # few line searches on few candidates: they cost time and show little
+        # few line searches with few candidates: they take time and leak little
         {"splits": 6, "clip": 0.01, "n_candidates": 4, "accountant": "gdp"},
         (halved_noise, skipped_clip),
         share=0.7,
     ),
     "majority": Configuration(
-        # less noise would drown in its rounding to whole labels
+        # with less noise, rounding to whole labels would dominate
         {},
         (halved_noise, heavy_label),
         epsilon=2.0,
         trainings=6000,
         fit_intercept=True,
     ),
-    "dp_sgd": Configuration(SAMPLED, (halved_noise, skipped_clip), **SAMPLED_CLAIM),
-    "dp_lssgd": Configuration(SAMPLED, (halved_noise, skipped_clip), **SAMPLED_CLAIM),
-    "dp_lsadam": Configuration(SAMPLED, (halved_noise, skipped_clip), **SAMPLED_CLAIM),
+    **dict.fromkeys(
+        ("dp_sgd", "dp_lssgd", "dp_lsadam"),
+        Configuration(SAMPLED, (halved_noise, skipped_clip), **SAMPLED_CLAIM),
+    ),
     "dp_sgd_output": Configuration(
         {"passes": 1, "step_size": 0.5, "output": "last", "clip": 0.01, "mechanism": "gaussian"},
         (halved_noise, skipped_clip_in_steps),
     ),
-    # Short steps: far from 0 the record's gradient could be below the clip. Large batches: the profile of
-    # small ones is symmetrised and promises less than is there.
+    # A small step size: far from 0 the record's gradient could be shorter than the clipping norm. Large
+    # batches: the privacy profile of small ones is symmetrised, so the claim is looser.
     "dp_sgd_gradient": Configuration(
         {"batch_size": 25, "steps": 20, "clip": 0.01, "step_size": 0.1},
         (halved_noise, skipped_clip_in_steps),
         **(SAMPLED_CLAIM | {"epsilon": 0.5, "replay": {}}),
     ),
-    # The number of rounds is random, too, and few rounds show little.
+    # The number of rounds is random, and few rounds leak little.
     "rrpsgd": Configuration(
         {"batch_size": 25, "rounds": 20, "clip": 0.01, "step_size": 0.1},
         (halved_noise, skipped_clip_in_steps),
@@ -264,8 +248,8 @@ CONFIGURATIONS = {
     ),
     "nonprivate": Configuration({}, ()),
     "objective_perturbation": Configuration(
-        # so much ridge that the claim is one of Gaussian differential privacy; the record then pulls with
-        # half of the slope that it may have, and faults must make up for that
+        # enough ridge for a Gaussian-DP claim; the record's gradient is then half of the Lipschitz bound,
+        # so the faults are larger
         {},
         (eighth_of_the_noise, lost_linear_term),
         share=0.3,
@@ -273,7 +257,7 @@ CONFIGURATIONS = {
         secret=True,
     ),
     "output_perturbation_gd": Configuration(
-        # a single step: later ones move the other way
+        # a single step: later steps move the weights back
         {"steps": 1, "step_size": 2.0, "mechanism": "gaussian"},
         (halved_noise, understated_result),
         share=0.85,
@@ -288,8 +272,8 @@ CONFIGURATIONS = {
         secret=True,
     ),
     "privgene": Configuration(
-        # The record moves two of seven candidates by all that it may, as long as the weights are small: half
-        # of the mu that was charged, so that faults are by a factor of four.
+        # While the weights are small, the record moves two of the seven scores by the full sensitivity: half
+        # of the charged mu, hence faults by a factor of four.
         {"generations": 6, "stride": 0.1, "decay": 1.0, "entry_bound": 0.25, "accountant": "gdp"},
         (hasty_selection, understated_scores),
         share=0.4,
@@ -298,12 +282,12 @@ CONFIGURATIONS = {
     "dp_newton": Configuration(
         {"steps": 3, "clip": 0.01, "gradient_share": 0.7},
         (halved_noise, skipped_clip, understated_direction),
-        share=0.75,  # a record moves a direction by all it can in the worst case only,
-        kind="silent",  # which is a gradient along that record
+        share=0.75,  # only in the worst case does a record move a direction by the full sensitivity:
+        kind="silent",  # with a gradient along that record
     ),
     "noisy_newton": Configuration(
-        # rows alike, or the record would be so long in whitened coordinates that it weighs little; where only
-        # its label changes, second moments show nothing of it
+        # equal rows: an unusual one is long after whitening and is down-weighted; second moments do not
+        # depend on the label
         {"steps": 3, "leverage": 0.5},
         (halved_noise, understated_images),
         kind="opposite",
@@ -318,9 +302,9 @@ CONFIGURATIONS = {
     ),
 }
 
-# One epoch of two batches. A Poisson sampler leaves a record out of both with probability 1/4, and so
-# (0.2, 0.73)-DP takes next to no noise; in a shuffled epoch the record is there, and shows: with 2 % of 540
-# trainings going wrong on each data set, epsilon is at least 0.5.
+# One epoch of two batches. A Poisson sampler leaves a record out of both with probability 1/4, so that
+# (0.2, 0.73)-DP needs almost no noise; a shuffled epoch always contains the record: with error rates of 2 %
+# in 540 trainings on each data set, epsilon is at least 0.5.
 SHUFFLED = Configuration(
     {"batch_size": 25, "steps": 2, "clip": 0.01},
     (shuffled_sampling,),
@@ -338,7 +322,7 @@ OTHER_CLAIMS = {
         "add_or_remove",
         replace(SHUFFLED, settings=SHUFFLED.settings | {"step_size": 0.1}, faults=(dealt_batches,)),
     ),
-    # One decision shows only part of rho, so that it takes a quarter of the noise.
+    # A single test reveals only part of rho, so the fault is a quarter of the noise.
     "zCDP": (
         "dp_agd",
         "add_or_remove",
@@ -351,14 +335,14 @@ OTHER_CLAIMS = {
             share=0.02,
         ),
     ),
-    # By its weight alone the record fills the clip.
+    # The record's gradient reaches the clipping norm only because of its weight.
     "weights of records": (
         "noisy_gd",
         "add_or_remove",
         Configuration({"steps": 2, "clip": 0.6}, (halved_noise, skipped_clip), weight_bound=3.0),
     ),
-    # There is no clip: what is stated follows from the public bound on weights. At 0 the slope is half of
-    # what it may be, and faults must make up for that.
+    # No clipping: the sensitivity follows from the public bound on weights. At 0 the slope is half of the
+    # Lipschitz bound, so the faults are larger.
     "a bound on weights": (
         "output_perturbation_gd",
         "replace_one",
@@ -370,7 +354,7 @@ OTHER_CLAIMS = {
             weight_bound=6.0,
         ),
     ),
-    # The slope of this loss is reached by every record: the minimiser moves by all that Lemma 7 allows.
+    # Every record attains the largest slope of this loss: the minimiser moves by all that Lemma 7 allows.
     "published noise of a minimum": (
         "output_perturbation_minimum",
         "replace_one",
@@ -388,8 +372,8 @@ OTHER_CLAIMS = {
         ),
     ),
 }
-# Paper modes that are more than other constants: releases of their own. Published noise is more than its
-# claim needs, so that the claim that is audited is the one of the noise itself.
+# Paper modes that make releases of their own, not only with other constants. The published noise is larger
+# than its claim needs, so the audited claim is the guarantee that follows from the noise itself.
 PUBLISHED = {
     "dp_newton": replace(
         CONFIGURATIONS["dp_newton"],
@@ -398,7 +382,7 @@ PUBLISHED = {
         trainings=1000,
     ),
     "sufficient_statistics": Configuration(
-        # the record is alone on the axis of the smallest eigenvalue
+        # only this record lies along the eigenvector of the smallest eigenvalue
         {"calibration": "paper"},
         (halved_noise, understated_sums),
         d=2,
@@ -407,8 +391,8 @@ PUBLISHED = {
     ),
 }
 
-# The noise of small batches at usual claims, told to an observer who knows the batches: so many sums with the
-# record, of the expected 5 or more.
+# Small batches at realistic claims, against an observer who knows the batches. Algorithm: how many sums with
+# the record the observer uses (5 or more are expected), and settings.
 GIVEN_BATCHES = {
     "dp_sgd_gradient": (3, {"batch_size": 1, "steps": 100, "clip": 0.01, "step_size": 0.1}),
     "rrpsgd": (4, {"batch_size": 1, "rounds": 200, "clip": 0.01, "step_size": 0.1}),

@@ -9,26 +9,24 @@ from hypothesis import settings
 
 from dperm._kernels import row_kernels
 
-# The machine that runs the tests may be busy: how long an example takes says nothing.
+# On a busy machine, the time that an example takes is meaningless.
 settings.register_profile("no_deadline", deadline=None)
 settings.load_profile("no_deadline")
 
 
-@pytest.fixture(params=row_kernels.instruction_sets())
-def instruction_set(request):
-    """Run the test once per instruction set that this machine has."""
-    before = row_kernels.instruction_set()
-    row_kernels.use_instruction_set(request.param)
-    yield request.param
-    row_kernels.use_instruction_set(before)
-
-
 @pytest.fixture
 def keep_instruction_set():
-    """Let the test switch instruction sets; the old one comes back."""
+    """Restore the instruction set after a test that switches it."""
     before = row_kernels.instruction_set()
     yield
     row_kernels.use_instruction_set(before)
+
+
+@pytest.fixture(params=row_kernels.instruction_sets())
+def instruction_set(request, keep_instruction_set):
+    """Run the test once per instruction set of this machine."""
+    row_kernels.use_instruction_set(request.param)
+    return request.param
 
 
 @pytest.fixture(scope="module")

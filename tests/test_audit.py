@@ -1,8 +1,8 @@
-"""Audits: no algorithm leaks more than it claims, and every planted fault is found.
+"""Audits: no algorithm leaks more than it claims, and every planted fault is detected.
 
-Trainings come from fixed seeds, so an outcome never changes by itself. With other seeds a true claim
-would be contradicted with probability 1e-6 per audit (the confidence), and a planted fault missed with
-a probability below 1e-4: mu doubles, and the runs tell it to a sixth of the difference.
+Trainings have fixed seeds, so results are reproducible. With other seeds a true claim would be rejected with
+probability 1e-6 per audit (the confidence), and a planted fault missed with a probability below 1e-4: it
+doubles mu, and the standard error of the estimate is a sixth of the difference.
 """
 
 import math
@@ -41,7 +41,7 @@ def test_every_algorithm_has_a_configuration():
 
 
 def observed(entry, run, pair):
-    """What is observed of a run: all releases, or the only one, along the row of the record that differs."""
+    """What the audit observes: all releases, or the final weights along the row of the differing record."""
     if not entry.secret:
         return {"fit": audit.Transcript(run, pair), "neighbours": pair}
 
@@ -53,23 +53,14 @@ def observed(entry, run, pair):
 
 def measure(name, relation="add_or_remove", entry=None, n=50, **changes):
     entry = entry or CONFIGURATIONS[name]
-    pair = worst_case_neighbours(
-        entry.kind,
-        n=n,
-        d=entry.d,
-        relation=relation,
-        fit_intercept=entry.fit_intercept,
-        l2=entry.l2,
-        loss=entry.loss,
-    )
+    objective = {"fit_intercept": entry.fit_intercept, "l2": entry.l2, "loss": entry.loss}
+    pair = worst_case_neighbours(entry.kind, n=n, d=entry.d, relation=relation, **objective)
     if entry.weight_bound is not None:
         pair = weighted(pair, entry.weight_bound)
-    algorithm = getattr(algorithms, name)
+    algorithm, settings = getattr(algorithms, name), {"neighbors": relation, **entry.settings}
 
     def run(objective, seed):
-        return algorithm(
-            objective, entry.epsilon, entry.delta, neighbors=relation, random_state=seed, **entry.settings
-        )
+        return algorithm(objective, entry.epsilon, entry.delta, random_state=seed, **settings)
 
     known = {"claim": entry.epsilon, "method": entry.method, "trainings": entry.trainings}
     return epsilon_lower_bound(
@@ -78,17 +69,17 @@ def measure(name, relation="add_or_remove", entry=None, n=50, **changes):
 
 
 def error_of(result):
-    """Standard deviation of the mu that pairs tell, about 1."""
+    """Standard error of the estimated mu, for mu about 1."""
     return 2 / math.sqrt(result.certified / 2)
 
 
 def estimated_mu(result):
-    """What pairs tell, with that deviation."""
+    """mu estimated from the error rate of telling pairs apart."""
     return -math.sqrt(2) * norm.ppf(result.false_negative_rate)
 
 
-def assert_most_is_seen(result, entry):
-    """Not only is nothing contradicted: the audit sees the share of what is there that it is sure to."""
+def assert_audit_is_powerful(result, entry):
+    """The audit is powerful enough: it detects at least the configured share of the claim."""
     if entry.share is None:
         return
     if entry.method == "clopper_pearson":
@@ -103,16 +94,16 @@ def assert_most_is_seen(result, entry):
 
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
 @pytest.mark.parametrize("name", PRIVATE)
-def test_the_audit_stays_below_the_claim(name, relation):
+def test_audited_leakage_is_within_the_claim(name, relation):
     result = measure(name, relation)
     assert not result.violates(), result
-    assert_most_is_seen(result, CONFIGURATIONS[name])
+    assert_audit_is_powerful(result, CONFIGURATIONS[name])
 
 
 @pytest.mark.parametrize(
     ("name", "fault"), [(name, fault) for name in PRIVATE for fault in CONFIGURATIONS[name].faults]
 )
-def test_planted_faults_are_found(name, fault):
+def test_planted_faults_are_detected(name, fault):
     with fault():
         result = measure(name)
     assert result.violates(), result
@@ -120,18 +111,23 @@ def test_planted_faults_are_found(name, fault):
 
 
 @pytest.mark.parametrize(("name", "relation", "entry"), OTHER_CLAIMS.values(), ids=OTHER_CLAIMS)
-def test_other_claims_are_true_and_faults_contradict_them(name, relation, entry):
-    honest = measure(name, relation, entry)
+def test_other_claims_hold_and_faults_violate_them(name, relation, entry):
+    assert_honest_passes_and_faults_fail(entry, lambda: measure(name, relation, entry))
+
+
+def assert_honest_passes_and_faults_fail(entry, audited):
+    honest = audited()
     assert not honest.violates(), honest
-    assert_most_is_seen(honest, entry)
+    assert_audit_is_powerful(honest, entry)
     for fault in entry.faults:
         with fault():
-            result = measure(name, relation, entry)
+            result = audited()
         assert result.violates(), result
+    return honest
 
 
 def stated_mu(name, entry):
-    """Of all releases together, from the statement."""
+    """mu of all releases together, computed from the privacy statement."""
     pair = worst_case_neighbours(entry.kind, n=50, d=entry.d, loss=entry.loss)
     fit = getattr(algorithms, name)(pair.second.objective, entry.epsilon, entry.delta, **entry.settings)
     if fit.privacy.rho is not None:
@@ -141,26 +137,20 @@ def stated_mu(name, entry):
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
 def test_published_noise_is_as_large_as_stated(name):
-    """A true statement is contradicted with probability 1e-6, as everywhere; half of it passes with 1e-4.
+    """False alarms have probability 1e-6, as everywhere; halved noise passes with probability 1e-4.
 
-    mu doubles: by 8.5 standard deviations or more, of which the confidence takes 4.8.
+    Halved noise doubles mu: by 8.5 standard errors or more, of which the confidence takes 4.8.
     """
     entry = PUBLISHED[name]
     mu = stated_mu(name, entry)
     claim = gdp_epsilon(mu, entry.delta)
     assert claim < entry.epsilon
-    honest = measure(name, entry=entry, claim=claim)
-    assert not honest.violates(), honest
-    assert_most_is_seen(honest, entry)
+    honest = assert_honest_passes_and_faults_fail(entry, lambda: measure(name, entry=entry, claim=claim))
     assert mu > 8.5 * error_of(honest)
-    for fault in entry.faults:
-        with fault():
-            result = measure(name, entry=entry, claim=claim)
-        assert result.violates(), result
 
 
 def given_batches(name, relation, noise):
-    """The noise of small batches for (1, 1e-6), shown to an observer who knows them."""
+    """Audit the noise of small batches at (1, 1e-6) by an observer who knows the batches."""
     sums, settings = GIVEN_BATCHES[name]
     pair = worst_case_neighbours(n=20, d=3, relation=relation)
     algorithm = getattr(algorithms, name)
@@ -177,7 +167,7 @@ def given_batches(name, relation, noise):
 
 
 def many_rounds(seed, most):
-    """Entropy of a run of at least half of all rounds: their number is public, and drawn before the data."""
+    """Seed of a run with at least half of all rounds; their number is public and independent of the data."""
     for attempt in count():
         source = random_source(np.random.SeedSequence([seed, attempt]))
         bits = random_bits(source.spawn(1)[0])
@@ -188,7 +178,7 @@ def many_rounds(seed, most):
 @pytest.mark.parametrize("name", sorted(GIVEN_BATCHES))
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
 def test_the_noise_of_small_batches_is_as_large_as_stated(name, relation):
-    """At a usual claim, with one record a step: nearly all of mu is seen, and half of the noise is found."""
+    """At a realistic claim, with one record per step: nearly all of mu is seen, and halved noise detected."""
     honest, mu = given_batches(name, relation, nullcontext)
     assert not honest.violates(), honest
     assert estimated_mu(honest) > 0.9 * mu - 5 * error_of(honest), honest
@@ -198,7 +188,7 @@ def test_the_noise_of_small_batches_is_as_large_as_stated(name, relation):
 
 
 @pytest.mark.parametrize("name", ["nonprivate", "majority"])
-def test_what_is_exact_is_reported_as_not_private(name):
+def test_exact_results_are_reported_as_not_private(name):
     entry = CONFIGURATIONS[name]
     pair = worst_case_neighbours("opposite", n=50, d=3, fit_intercept=entry.fit_intercept, l2=0.1)
     algorithm = getattr(algorithms, name)
@@ -218,7 +208,7 @@ def test_what_is_exact_is_reported_as_not_private(name):
     [(name, "orthogonal") for name in PRIVATE] + [("noisy_gd", "opposite"), ("noisy_gd", "silent")],
 )
 def test_full_audit_at_epsilon_one(name, kind):
-    """Thousands of short trainings with a clip that the record surely reaches."""
+    """Thousands of short trainings with a clipping norm that the record's gradient exceeds."""
     short = {"noisy_gd": {"steps": 20}, "dp_agd": {"splits": 20}}
     short |= {sampled: {"steps": 20, "batch_size": 100} for sampled in ("dp_sgd", "dp_lssgd", "dp_lsadam")}
     short["dp_sgd_gradient"] = {"steps": 20, "batch_size": 100, "step_size": 0.1}
@@ -236,14 +226,14 @@ def test_full_audit_at_epsilon_one(name, kind):
     )
     result = measure(name, entry=entry, n=1000, random_state=1, confidence=0.99, n_jobs=None)
     assert not result.violates(), result
-    # mu = 0.268 with a deviation of 0.026, of which the confidence takes 2.3; 0.6 is mu = 0.169.
+    # mu = 0.268 with a standard error of 0.026, of which the confidence takes 2.3; 0.6 is mu = 0.169.
     if name == "noisy_gd" and kind == "orthogonal":
         assert result.epsilon > 0.6
 
 
 @pytest.mark.parametrize("kind", ["orthogonal", "opposite", "silent"])
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
-def test_worst_case_neighbours_differ_by_the_whole_sensitivity(kind, relation):
+def test_worst_case_neighbours_attain_the_sensitivity(kind, relation):
     pair = worst_case_neighbours(kind, 40, 3, relation, row_norm=2.0)
     assert [data.objective.n_public for data in pair] == [40, 40]
     one, other = (data.objective.clipped_gradient_sum(np.zeros(3), 0.5) for data in pair)

@@ -1,4 +1,4 @@
-"""A Bounded value has no exit but the mechanisms."""
+"""A Bounded value cannot be read except through the mechanisms."""
 
 import copy
 import io
@@ -72,11 +72,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("way", REFUSED)
-def test_no_way_to_the_number(way, vector, scores):
+@pytest.mark.parametrize("access", REFUSED)
+def test_no_operation_reveals_the_sum(access, vector, scores):
     for bounded in (vector, scores):
         with pytest.raises((TypeError, AttributeError, ValueError)) as error:
-            REFUSED[way](bounded)
+            REFUSED[access](bounded)
         assert not shows_secret(str(error.value))
 
 
@@ -85,7 +85,7 @@ def shows_secret(text):
 
 
 @pytest.mark.parametrize("render", [repr, str, "{}".format, pprint.pformat, lambda b: repr([b]), ascii])
-def test_no_number_of_the_sum_is_printed(render, vector, scores):
+def test_no_entry_of_the_sum_is_printed(render, vector, scores):
     assert shows_secret(repr(SECRET))  # the test can fail
     for bounded in (vector, scores):
         assert not shows_secret(render(bounded))
@@ -106,7 +106,7 @@ def test_numpy_sees_an_opaque_object(vector):
 
 
 @pytest.mark.parametrize("name", ["add_or_remove", "grid", "scores", "_integers", "sensitivity", "anything"])
-def test_nothing_can_be_changed_or_added(name, vector):
+def test_attributes_cannot_be_changed_added_or_deleted(name, vector):
     with pytest.raises(AttributeError, match="cannot be changed"):
         setattr(vector, name, 0)
     with pytest.raises(AttributeError, match="cannot be changed"):
@@ -152,7 +152,7 @@ def test_unknown_relation_and_range_of_a_vector(vector, scores):
 
 
 def test_only_the_release_opens_a_bounded_value():
-    """Everything else in the package goes without the integers, or makes one private value of another."""
+    """Other modules do not read the integers, or only derive one private value from another."""
     package = Path(__file__).parents[1] / "src" / "dperm"
     allowed = {
         "private_values/bounded.py",
@@ -166,12 +166,12 @@ def test_only_the_release_opens_a_bounded_value():
         for path in [*package.rglob("*.py"), *package.rglob("*.pyx")]
         if re.search(r"\b_integers\b", path.read_text())
     }
-    assert "private_values/bounded.py" in readers  # the search sees the sources
+    assert "private_values/bounded.py" in readers  # the search finds the sources
     assert readers <= allowed
 
 
 @pytest.mark.parametrize("size", [1, 3, 110])
-def test_rounded_results_carry_their_rounding(size):
+def test_sensitivity_of_rounded_results_includes_the_rounding(size):
     values = np.random.default_rng(size).normal(size=size)
     rounded = Bounded.rounding(values, add_or_remove=1e-3, replace_one=1.5e-3)
     moved = rounded.grid * math.sqrt(size)
@@ -181,13 +181,13 @@ def test_rounded_results_carry_their_rounding(size):
     assert math.frexp(rounded.grid)[0] == 0.5  # a power of two
 
 
-def test_results_beyond_the_grid_stay_inside_it():
+def test_results_beyond_the_range_of_the_grid_are_clipped():
     rounded = Bounded.rounding(np.array([1e30, -1e30, 1.0]), add_or_remove=1e-3, replace_one=1e-3)
     assert rounded._integers.tolist()[:2] == [2**61, -(2**61)]
 
 
 def test_stacked_sums_are_bounded_together():
-    """One record moves all parts at once: the bound on the whole is attained."""
+    """One record moves all parts at once: the bound on the stacked sum is attained."""
     parts = [
         Bounded(np.array([steps, 0], dtype=np.int64), grid=grid, add_or_remove=steps * grid)
         for steps, grid in ((3, 0.25), (4, 1.0))
@@ -199,6 +199,6 @@ def test_stacked_sums_are_bounded_together():
     assert whole.sensitivity("replace_one") >= 2 * moved
 
 
-def test_scores_are_not_stacked(scores):
+def test_scores_cannot_be_stacked(scores):
     with pytest.raises(TypeError, match="scores"):
         Bounded.stacked([scores, scores])

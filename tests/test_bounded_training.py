@@ -1,4 +1,4 @@
-"""Bounded trainings: rounding errors, certificates and sensitivities, each attacked."""
+"""Bounded trainings: attacks on their rounding error bounds, certificates and sensitivities."""
 
 import math
 
@@ -48,7 +48,7 @@ def exact_gradient(objective, w, loss=None):
     "loss", ["logistic", "huber", "huberized_hinge", "squared_hinge", "smoothed_absolute", "smoothed_pinball"]
 )
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (40, 3), (5000, 40)])
-def test_the_error_of_a_gradient_is_within_its_bound(dtype, intercept, loss, n, d):
+def test_rounding_error_of_a_gradient_is_within_its_bound(dtype, intercept, loss, n, d):
     objective = random_objective(n=n, d=d, loss=EXAMPLES[loss], dtype=dtype, fit_intercept=intercept, l2=0.3)
     constants = PublicConstants.of(objective, radius=100.0)
     for size in (0.0, 1e-3, 1.0, 10.0):
@@ -59,20 +59,22 @@ def test_the_error_of_a_gradient_is_within_its_bound(dtype, intercept, loss, n, 
     assert constants.gradient_error(30.0) < 1e-9
 
 
-def line(targets, l2=0.0):
-    """Equal rows and targets out of reach: the loss is linear, with slope -1 or +1."""
-    return Objective(Huber(1.0), np.ones((len(targets), 1)), 1e6 * np.asarray(targets), l2=l2)
+def linear_losses(signs, l2=0.0, **keywords):
+    """Equal rows and targets out of reach: every loss is linear, with slope -1 or +1."""
+    return Objective(Huber(1.0), np.ones((len(signs), 1)), 1e6 * np.asarray(signs), l2=l2, **keywords)
+
+
+def linear_neighbours(relation, n, l2):
+    if relation == "add_or_remove":
+        return linear_losses(np.ones(n), l2), linear_losses(np.ones(n - 1), l2, n_public=n)
+    return linear_losses(np.ones(n), l2), linear_losses([*np.ones(n - 1), -1.0], l2)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("l2", [0.0, 0.7])
 def test_linear_losses_attain_the_sensitivity_of_gradient_descent(relation, average, l2):
-    n = 50
-    one = line(np.ones(n), l2)
-    other = line([*np.ones(n - 1), -1.0], l2)
-    if relation == "add_or_remove":
-        other = Objective(Huber(1.0), np.ones((n - 1, 1)), np.full(n - 1, 1e6), l2=l2, n_public=n)
+    one, other = linear_neighbours(relation, 50, l2)
     training = GradientDescent(steps=40, step_size=0.3, average=average)
     moved = np.linalg.norm(training.run(one) - training.run(other))
     bound = training.sensitivity(one, relation)
@@ -81,11 +83,7 @@ def test_linear_losses_attain_the_sensitivity_of_gradient_descent(relation, aver
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_linear_losses_attain_the_sensitivity_of_the_minimiser(relation):
-    n, l2 = 50, 0.7
-    one = line(np.ones(n), l2)
-    other = line([*np.ones(n - 1), -1.0], l2)
-    if relation == "add_or_remove":
-        other = Objective(Huber(1.0), np.ones((n - 1, 1)), np.full(n - 1, 1e6), l2=l2, n_public=n)
+    one, other = linear_neighbours(relation, 50, 0.7)
     training = Minimisation.with_tolerance(one, 0.0)
     moved = np.linalg.norm(np.subtract(*(training._minimise(each, np.zeros(1)) for each in (one, other))))
     bound = training.sensitivity(one, relation)
@@ -95,8 +93,8 @@ def test_linear_losses_attain_the_sensitivity_of_the_minimiser(relation):
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("l2", [0.0, 0.2])
 @pytest.mark.parametrize(("steps", "size"), [(1, 3.0), (5, 3.0), (40, 0.5)])
-def test_a_search_for_bad_neighbours_of_the_logistic_loss_stays_below(relation, l2, steps, size):
-    """Random directions and hill climbing over all records and the changed one."""
+def test_no_logistic_neighbour_found_exceeds_the_sensitivity(relation, l2, steps, size):
+    """Random starts and hill climbing over all records and the changed one."""
     rng = np.random.default_rng(steps)
     n, training, worst = 6, GradientDescent(steps, size), 0.0
 
@@ -121,17 +119,17 @@ def test_a_search_for_bad_neighbours_of_the_logistic_loss_stays_below(relation, 
                 angles, best = candidate, value
         assert best <= bound
         worst = max(worst, best)
-    # One step attains the bound; with more, the data that keep iterates long leave little to change.
+    # A single step attains the bound; later steps contract the distance.
     assert worst > (0.9999 if steps == 1 else 0.5) * bound
 
 
-def test_a_large_step_is_refused_and_would_break_the_bound():
-    objective = line(np.ones(50), l2=1.0)
+def test_step_sizes_that_break_the_bound_are_refused():
+    objective = linear_losses(np.ones(50), l2=1.0)
     with pytest.raises(ValueError, match="eta must be at most"):
         GradientDescent(steps=100, step_size=2.1).sensitivity(objective, "replace_one")
 
 
-def test_weights_without_ridge_do_not_contract():
+def test_unpenalised_intercepts_do_not_contract():
     keywords = {"l2": 0.5, "fit_intercept": True}
     with_ridge, without = (
         GradientDescent(200, 0.5).sensitivity(
@@ -142,7 +140,7 @@ def test_weights_without_ridge_do_not_contract():
     assert without > 10 * with_ridge
 
 
-def test_losses_without_slope_bound_need_a_ball():
+def test_losses_without_a_lipschitz_bound_need_a_radius():
     objective = random_objective(loss="squared_hinge")
     with pytest.raises(ValueError, match="radius"):
         GradientDescent(5, 0.1).sensitivity(objective, "replace_one")
@@ -151,7 +149,7 @@ def test_losses_without_slope_bound_need_a_ball():
     assert training.sensitivity(objective, "replace_one") <= 4.0 * (1 + 1e-9)
 
 
-def test_more_records_than_the_public_number_are_refused():
+def test_more_records_than_n_public_are_refused():
     objective = random_objective(n=20, n_public=19, l2=0.1)
     for training in (GradientDescent(3, 0.1), Minimisation.with_tolerance(objective, 1e-6)):
         with pytest.raises(DataError, match="n_public"):
@@ -161,7 +159,7 @@ def test_more_records_than_the_public_number_are_refused():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("l2", [1.0, 1e-3, 1e-6])
 @pytest.mark.parametrize("loss", ["logistic", Huber(numpy_kernels.HUBER_THRESHOLD, 1.0)], ids=str)
-def test_the_certificate_is_true(dtype, l2, loss):
+def test_the_certificate_holds_in_long_double(dtype, l2, loss):
     objective = random_objective(loss=loss, l2=l2, dtype=dtype, fit_intercept=True, penalize_intercept=True)
     training = Minimisation.with_tolerance(objective, 0.0)
     w = training._minimise(objective, np.zeros(objective.dimension))
@@ -169,8 +167,8 @@ def test_the_certificate_is_true(dtype, l2, loss):
     assert training.tolerance < 1e-8
 
 
-def test_a_failing_quasi_newton_method_is_not_trusted(monkeypatch):
-    """Gradient descent takes over and reaches the same certificate within its number of steps."""
+def test_gradient_descent_replaces_a_failing_quasi_newton_method(monkeypatch):
+    """It reaches the same certificate within its number of steps."""
     objective = random_objective(l2=0.01)
     training = Minimisation.with_tolerance(objective, 0.0)
     expected = training._minimise(objective, np.zeros(4))
@@ -180,7 +178,7 @@ def test_a_failing_quasi_newton_method_is_not_trusted(monkeypatch):
     np.testing.assert_allclose(w, expected, atol=2 * training.tolerance / 0.01)
 
 
-def test_a_linear_term_moves_the_minimum():
+def test_minimisation_with_a_linear_term():
     objective, linear = random_objective(l2=0.1), np.array([0.3, 0.0, -1.0, 0.2])
     training = Minimisation.with_tolerance(objective, 0.0, extra_l2=0.4, linear_bound=2.0)
     w = training._minimise(objective, linear)
@@ -194,7 +192,7 @@ def test_a_ridge_term_lost_in_rounding_is_refused():
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_the_stated_sensitivity_counts_the_rounding_of_the_result(relation):
+def test_the_stated_sensitivity_includes_the_rounding_of_the_result(relation):
     objective = random_objective(l2=0.1)
     for training in (GradientDescent(9, 0.5), Minimisation.with_tolerance(objective, 1e-9)):
         trained = training.train(objective)

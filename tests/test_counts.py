@@ -1,4 +1,4 @@
-"""Rows with counts: the integers, the samples and the guarantee of the records that they stand for."""
+"""Rows with multiplicities: the same integers, samples and guarantee as for repeated records."""
 
 import math
 
@@ -25,7 +25,7 @@ UNEVEN, EVEN = [0.0, 0.5, -1.0, 2.0, 1e-3], np.linspace(0.0, 2.0, 20)
 
 
 def rows_and_counts(n_rows, width, dtype, seed=0, most=5):
-    """Awkward rows, most of which stand for one record, some for a few, and two for very many."""
+    """Awkward rows: most have count 1, some a small one, and two a large one."""
     x, y, w, direction = awkward_arrays.awkward(width, dtype, seed)
     rng = np.random.default_rng([seed, n_rows])
     rows = rng.integers(0, len(x), n_rows)
@@ -35,7 +35,7 @@ def rows_and_counts(n_rows, width, dtype, seed=0, most=5):
 
 
 def pair(loss, x, y, counts, **keywords):
-    """The objective with counts, and that of repeated rows."""
+    """The objective with counts, and the one with repeated rows."""
     repeated = np.repeat(np.arange(len(counts)), counts)
     loss = EXAMPLES.get(loss, loss) if isinstance(loss, str) else loss
     keywords = {"non_finite": "zero"} | keywords  # norms of some awkward rows overflow
@@ -44,7 +44,7 @@ def pair(loss, x, y, counts, **keywords):
 
 
 def weights(objective, w, direction):
-    """Of the objective's dimension, the intercept last."""
+    """Weights and direction of the objective's dimension, the intercept last."""
     width = objective.dimension - objective.fit_intercept
     return [np.append(v[:width], v[-1:] if objective.fit_intercept else []) for v in (w, direction)]
 
@@ -66,7 +66,7 @@ def linear_sums(objective, w, direction):
 
 
 def matrix_sums(objective, w):
-    """Every exact sum that matrices are made of."""
+    """Every exact sum that is a matrix or needs one."""
     d = objective.dimension
     linear_map = LinearMap.rounding(np.eye(d) + 0.1 * np.random.default_rng(d).normal(size=(d, d)))
     w = weights(objective, w, w)[0]
@@ -78,6 +78,11 @@ def matrix_sums(objective, w):
         objective.moment_sums(1.1),
         objective.mapped_gradient_sum(w, 0.6, linear_map),
     ]
+
+
+def assert_equal_sums(one, other, w, direction):
+    assert_same(linear_sums(one, w, direction), linear_sums(other, w, direction))
+    assert_same(matrix_sums(one, w), matrix_sums(other, w))
 
 
 # -- sums --------------------------------------------------------------------------------------------
@@ -97,9 +102,9 @@ def test_sums_of_every_loss(instruction_set, dtype, fit_intercept, loss):
 @pytest.mark.parametrize("width", [1, 2, 7, 8, 16, 17, 33, 130])
 def test_sums_of_every_width(instruction_set, dtype, fit_intercept, width):
     x, y, counts, w, direction = rows_and_counts(70, width, dtype)
-    one, many = pair("logistic", x, y, counts, row_norm=1.5, fit_intercept=fit_intercept)
-    assert_same(linear_sums(one, w, direction), linear_sums(many, w, direction))
-    assert_same(matrix_sums(one, w), matrix_sums(many, w))
+    assert_equal_sums(
+        *pair("logistic", x, y, counts, row_norm=1.5, fit_intercept=fit_intercept), w, direction
+    )
 
 
 @dtypes
@@ -151,7 +156,7 @@ def test_values_and_gradients(instruction_set, dtype, loss):
     n_threads=st.sampled_from([1, 2]),
     seed=st.integers(0, 2**20),
 )
-def test_aggregated_data_have_the_integers_of_any_order_of_the_records(
+def test_aggregated_sums_equal_those_of_records_in_any_order(
     n_rows, n_distinct, width, dtype, n_threads, seed
 ):
     x, y, w, direction = awkward_arrays.ordinary(n_distinct, width, dtype, seed)
@@ -161,9 +166,7 @@ def test_aggregated_data_have_the_integers_of_any_order_of_the_records(
     assert counts.sum() == n_rows
     one = Objective("logistic", merged, targets, counts=counts, n_threads=n_threads)
     order = rng.permutation(rows)
-    other = Objective("logistic", x[order], y[order], n_threads=1)
-    assert_same(linear_sums(one, w, direction), linear_sums(other, w, direction))
-    assert_same(matrix_sums(one, w), matrix_sums(other, w))
+    assert_equal_sums(one, Objective("logistic", x[order], y[order], n_threads=1), w, direction)
 
 
 @dtypes
@@ -183,7 +186,7 @@ def test_threads_and_instruction_sets_do_not_change_a_bit(keep_instruction_set, 
 
 @dtypes
 def test_counts_beyond_32_bits(dtype):
-    """Sums are multiples, as far as they are told to reach."""
+    """Sums of one repeated record are exact multiples."""
     x, y, w, direction = awkward_arrays.ordinary(40, 9, dtype)
     many = 3 * 2**33 + 7
     one = Objective("logistic", x, y, n_public=2**40)
@@ -193,14 +196,13 @@ def test_counts_beyond_32_bits(dtype):
         assert b._integers.tolist() == [int(v) * many for v in a._integers]
 
 
-def test_rows_that_stand_for_no_record_contribute_nothing(instruction_set):
+def test_rows_with_count_zero_contribute_nothing(instruction_set):
     x, y, counts, w, direction = rows_and_counts(100, 9, np.float64)
     counts[::3] = 0
-    x[0], y[3], x[6, 2] = np.nan, np.inf, -np.inf  # nor are they looked at
+    x[0], y[3], x[6, 2] = np.nan, np.inf, -np.inf  # they are not even checked
     one, many = pair("logistic", x, y, counts)
     assert one._rows.n_rows == counts.sum() == one.n_public
-    assert_same(linear_sums(one, w, direction), linear_sums(many, w, direction))
-    assert_same(matrix_sums(one, w), matrix_sums(many, w))
+    assert_equal_sums(one, many, w, direction)
 
 
 @dtypes
@@ -232,25 +234,23 @@ def test_sums_of_several_models(instruction_set, dtype, n_models):
     assert_same(*([each.clipped_gradient_sums(models, 0.5)] for each in (one, many)))
 
 
-def test_records_that_are_not_finite_count_for_nothing(instruction_set):
+def test_non_finite_records_contribute_nothing(instruction_set):
     x, y, counts, w, direction = rows_and_counts(60, 9, np.float64)
     x[5, 2], y[7], counts[5:8] = np.nan, np.inf, 4
-    one, many = pair("logistic", x, y, counts, non_finite="zero")
-    assert_same(linear_sums(one, w, direction), linear_sums(many, w, direction))
-    assert_same(matrix_sums(one, w), matrix_sums(many, w))
+    assert_equal_sums(*pair("logistic", x, y, counts, non_finite="zero"), w, direction)
     with pytest.raises(DataError, match="row 5"):
         Objective("logistic", x, y, counts=counts)
 
 
-def test_single_counts_are_no_counts():
+def test_counts_of_one_are_dropped():
     x, y, *_ = awkward_arrays.ordinary(50, 4, np.float64)
     assert Objective("logistic", x, y, counts=np.ones(50))._rows.counts is None
 
 
-# -- what is public, and how much one record moves ------------------------------------------------------
+# -- public numbers and sensitivity ----------------------------------------------------------------------
 
 
-def test_the_number_of_records_is_that_of_the_counts():
+def test_the_number_of_records_is_the_sum_of_the_counts():
     x, y, *_ = awkward_arrays.ordinary(5, 3, np.float64)
     assert Objective("logistic", x, y, counts=[1, 2, 3, 4, 5]).n_public == 15
     assert Objective("logistic", x, y, counts=[1, 2, 3, 4, 5], n_public=20).n_public == 20
@@ -266,7 +266,7 @@ def test_the_number_of_records_is_that_of_the_counts():
 )
 @settings(max_examples=100)
 def test_one_record_more_moves_aggregated_sums_within_the_sensitivity(data, relation, dtype, clip):
-    """A record that is new, or another of a kind that is there, or one for another."""
+    """A new record, another copy of an existing one, or one record replaced."""
     x, y, w, direction = awkward_arrays.awkward(7, dtype, data.draw(st.integers(0, 99)))
     records = data.draw(st.lists(st.integers(0, len(x) - 1), min_size=2, max_size=60))
     other = records.copy()
@@ -314,7 +314,7 @@ def test_replay_passes_on_aggregated_neighbours(name, relation):
 @dtypes
 @pytest.mark.parametrize("sampling", ["poisson", "without_replacement", "permutation"])
 @pytest.mark.parametrize("n_public", [None, 5000])
-def test_samples_are_those_of_the_records(instruction_set, dtype, sampling, n_public):
+def test_batches_sample_records_not_rows(instruction_set, dtype, sampling, n_public):
     x, y, counts, w, _ = rows_and_counts(300, 9, dtype)
     one, many = pair("logistic", x, y, counts, n_public=n_public)
     w = w[:9]
@@ -327,18 +327,16 @@ def test_samples_are_those_of_the_records(instruction_set, dtype, sampling, n_pu
         assert_same(sums[:1], sums[1:])
 
 
-SEEDED = {name: CONFIGURATIONS[name] for name in PRIVATE}
-# These start from sums of doubles, whose rounding depends on how often a term is added.
+# These use floating-point sums, whose rounding depends on how often a term is added.
 ROUNDED = {"output_perturbation_gd", "output_perturbation_minimum", "objective_perturbation"}
 
 
-@pytest.mark.parametrize("name", sorted(SEEDED))
-def test_seeded_fits_are_those_of_the_repeated_rows(name):
-    entry = SEEDED[name]
+@pytest.mark.parametrize("name", PRIVATE)
+def test_seeded_fits_equal_those_of_repeated_rows(name):
+    entry = CONFIGURATIONS[name]
     x, y, *_ = awkward_arrays.ordinary(60, 4, np.float64)
     counts = np.random.default_rng(5).integers(0, 5, 60)
-    loss = entry.loss
-    one, many = pair(loss, x, y, counts, l2=entry.l2, fit_intercept=entry.fit_intercept)
+    one, many = pair(entry.loss, x, y, counts, l2=entry.l2, fit_intercept=entry.fit_intercept)
     fits = [
         getattr(algorithms, name)(each, 2.0, 1e-3, random_state=11, **entry.settings) for each in (one, many)
     ]
@@ -351,7 +349,7 @@ def test_seeded_fits_are_those_of_the_repeated_rows(name):
 
 
 @pytest.mark.parametrize("name", ["noisy_gd", "dp_agd", "dp_sgd", "preconditioned_gd"])
-def test_default_settings_see_no_difference(name):
+def test_default_settings_do_not_depend_on_counts(name):
     x, y, *_ = awkward_arrays.ordinary(300, 5, np.float32)
     counts = np.random.default_rng(5).integers(1, 9, 300)
     one, many = pair("logistic", x, y, counts, fit_intercept=True)

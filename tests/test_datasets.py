@@ -1,4 +1,4 @@
-"""Public data sets: encodings bounded by public knowledge, files checked against their published hashes."""
+"""Public data sets: encodings with public bounds, files verified against their published hashes."""
 
 import dataclasses
 import gzip
@@ -22,7 +22,7 @@ from dperm.datasets.progress import progress, waiting
 from dperm.errors import DataError, PrivacyWarning
 from reference.real_data import load_or_skip
 
-# name: shape, counts of label values, type of a dense X. The counts are published facts about the files.
+# name: shape, counts of label values, dtype of a dense X. The counts are published.
 FACTS = {
     "adult": ((48_842, 108), {-1: 37_155, 1: 11_687}, np.float64),
     "bank": ((45_211, 51), {-1: 39_922, 1: 5_289}, np.float64),
@@ -37,7 +37,7 @@ FACTS = {
 }
 
 VARIANTS = ["adult_binned", "kddcup99_binned", "kddcup99_full", "kddcup99_test"]
-# As papers have them: columns and label counts, which are published, too.
+# Variants used in papers: number of columns and label counts, which are published, too.
 AS_PUBLISHED = {
     "adult_a9a": (123, FACTS["adult"][1]),
     "bank_dummies": (42, FACTS["bank"][1]),
@@ -85,6 +85,11 @@ def small(rows=SMALL_ROWS, **changes):
     return dataclasses.replace(description, **changes)
 
 
+def label_counts(y):
+    values, counts = np.unique(y, return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
 def write_small(folder, rows=SMALL_ROWS, compressed=True):
     path = folder / "small" / ("rows.csv.gz" if compressed else "rows.csv")
     path.parent.mkdir(exist_ok=True)
@@ -109,8 +114,7 @@ class TestPublishedFacts:
 
     def test_label_counts(self, loaded):
         name, data = loaded
-        values, counts = np.unique(data.y, return_counts=True)
-        assert dict(zip(values.tolist(), counts.tolist(), strict=True)) == FACTS[name][1]
+        assert label_counts(data.y) == FACTS[name][1]
         assert data.y.dtype == (np.int64 if name == "mnist" else np.float64)
 
     def test_row_norm_bounds_every_row_with_the_intercept(self, loaded):
@@ -135,7 +139,7 @@ class TestPublishedFacts:
             first += len(column.feature_names)
 
     def test_bounds_are_not_the_ranges_of_the_data(self, loaded):
-        """Bounds measured on the records would be reached on both sides in every column."""
+        """With bounds measured on the records, every column would attain both."""
         _, data = loaded
         numeric = ["=" not in feature for feature in data.feature_names]
         reached = (data.X.min(axis=0) == 0) & (data.X.max(axis=0) == 1)
@@ -152,22 +156,19 @@ def test_records_as_published(name):
     assert [each.category for each in caught] == [PrivacyWarning] * (name == "adult_a9a")
     assert data.description.measured == (name == "adult_a9a")
     assert data.X.shape == (len(original.y), width)
-    values, found = np.unique(data.y, return_counts=True)
-    assert dict(zip(values.tolist(), found.tolist(), strict=True)) == counts
+    assert label_counts(data.y) == counts
     assert len(data.feature_names) == width
     shared = [feature for feature in data.feature_names if feature in original.feature_names]
     rows = np.arange(0, len(original.y), 500)
     new, old = data.X[rows], original.X[rows]
     new, old = (each if isinstance(each, np.ndarray) else each.to_dense("float64") for each in (new, old))
-    for feature in shared:  # they are the same records in the same order
-        np.testing.assert_array_equal(
-            new[:, data.feature_names.index(feature)], old[:, original.feature_names.index(feature)]
-        )
+    there, here = ([each.feature_names.index(name) for name in shared] for each in (original, data))
+    np.testing.assert_array_equal(new[:, here], old[:, there])  # the same records in the same order
     assert np.linalg.norm(np.column_stack([new, np.ones(len(new))]), axis=1).max() <= data.row_norm
 
 
 def test_first_record_of_a9a():
-    """Its line in LIBSVM's file begins with -1 3:1 11:1 14:1 19:1."""
+    """Its line in the LIBSVM file begins with -1 3:1 11:1 14:1 19:1."""
     with pytest.warns(PrivacyWarning, match="measured on the records"):
         data = load_or_skip("adult_a9a", dense=True)
     assert set(np.unique(data.X)) == {0.0, 1.0}
@@ -175,7 +176,7 @@ def test_first_record_of_a9a():
     np.testing.assert_allclose(data.X[:32_561, 13:18].mean(axis=0), 0.2, atol=0.02)  # fnlwgt: quintiles
 
 
-def test_denials_of_service():
+def test_kddcup99_dos_labels():
     attacks, services = (read_description(name) for name in ("kddcup99", "kddcup99_dos"))
     names = [sorted(each.label.positive + each.label.negative) for each in (attacks, services)]
     assert names[0] == names[1]
@@ -199,19 +200,17 @@ def test_real_labels_and_dropped_categories_are_checked():
 
 @pytest.mark.parametrize("name", ["wine", "bank"])
 @pytest.mark.parametrize("dense", [True, False])
-def test_min_max_is_marked(name, dense):
+def test_min_max_encodings_are_marked_as_measured(name, dense):
     public = load_or_skip(name, dense=True)
     with pytest.warns(PrivacyWarning, match=f"encoding of '{name}' were measured"):
         data = datasets.load(name, dense=dense, dtype="float64", min_max=True)
     X = data.X if dense else data.X.to_dense("float64")
     assert data.description.measured
     assert not public.description.measured
-    for i, column in enumerate(data.schema.columns[:1]):  # both have a number first
-        raw = public.schema.columns[i].low + public.X[:, i] * (
-            public.schema.columns[i].high - public.schema.columns[i].low
-        )
-        assert (column.low, column.high) == pytest.approx((raw.min(), raw.max()))
-        np.testing.assert_allclose(X[:, i], (raw - raw.min()) / (raw.max() - raw.min()), atol=1e-12)
+    column, bounds = data.schema.columns[0], public.schema.columns[0]  # in both sets the first is numeric
+    raw = bounds.low + public.X[:, 0] * (bounds.high - bounds.low)
+    assert (column.low, column.high) == pytest.approx((raw.min(), raw.max()))
+    np.testing.assert_allclose(X[:, 0], (raw - raw.min()) / (raw.max() - raw.min()), atol=1e-12)
     numeric = ["=" not in feature for feature in data.feature_names]
     assert (X.min(axis=0)[numeric] == 0).all()
     assert (X.max(axis=0)[numeric] == 1).all()
@@ -224,7 +223,7 @@ def test_min_max_of_codes_is_refused():
 
 
 def the(name):
-    """The data set as `loaded` has it, once for all tests that need it."""
+    """Run the test with this data set only, loaded once by the fixture."""
     return pytest.mark.parametrize("loaded", [name], indirect=True)
 
 
@@ -259,7 +258,7 @@ def test_adult_missing_values_are_a_category(loaded):
 
 
 @the("kddcup99")
-def test_records_are_those_that_are_read_one_by_one(loaded):
+def test_records_equal_those_encoded_one_by_one(loaded):
     _, data = loaded
     schema = data.schema
     content = files.verified_content(data.description, data.description.files[0], files.data_folder())
@@ -292,7 +291,7 @@ def test_float32_is_the_rounded_float64(loaded):
 
 
 @pytest.mark.parametrize("name", ["adult", "bank"])
-def test_tables_with_categories_come_unexpanded(name):
+def test_tables_with_categories_are_not_expanded(name):
     data, dense = load_or_skip(name), load_or_skip(name, dense=True)
     assert isinstance(data.X, TabularMatrix)
     assert data.X.numeric.dtype == np.float32
@@ -301,7 +300,7 @@ def test_tables_with_categories_come_unexpanded(name):
     assert 6 * data.X.nbytes < dense.X.nbytes
 
 
-def test_adult_in_bins_is_adult():
+def test_binned_adult_agrees_with_adult():
     data, plain = load_or_skip("adult_binned"), load_or_skip("adult", dense=True)
     assert data.X.shape == (48_842, 130)
     np.testing.assert_array_equal(data.y, plain.y)
@@ -319,7 +318,7 @@ def test_adult_in_bins_is_adult():
         np.testing.assert_array_equal(X[:, data.feature_names.index(name)], column)
 
 
-def test_kddcup99_in_bins_has_the_same_columns():
+def test_binned_kddcup99_has_the_same_columns():
     known, plain = read_description("kddcup99_binned"), read_description("kddcup99")
     assert (known.files, known.label) == (plain.files, plain.label)
     for column, other in zip(known.schema.columns, plain.schema.columns, strict=True):
@@ -329,7 +328,7 @@ def test_kddcup99_in_bins_has_the_same_columns():
         assert column == other
 
 
-def test_columns_of_the_file_that_are_not_used():
+def test_file_columns_may_be_ignored():
     known = read_description("adult_binned")
     assert set(known.file_columns) - set(known.schema.column_names) == {"fnlwgt"}
     with pytest.raises(ValueError, match="file_columns must be the schema's, used or ignored"):
@@ -343,12 +342,13 @@ def test_the_labelled_test_file_of_kddcup99():
 
 
 def test_numbers_of_8_bits():
-    data = datasets.load("adult", dtype="uint8") if load_or_skip("adult") else None
+    load_or_skip("adult")
+    data = datasets.load("adult", dtype="uint8")
     assert data.X.numeric.dtype == np.uint8
     assert data.X.nbytes == 14 * len(data.X)
 
 
-def test_names_are_those_of_the_shipped_descriptions():
+def test_names_lists_all_descriptions():
     assert datasets.names() == tuple(sorted([*FACTS, *VARIANTS, *AS_PUBLISHED, "kddcup99_dos"]))
 
 
@@ -415,7 +415,7 @@ class TestDescriptions:
         assert description.schema == Schema.from_text('name = "small"\n' + entries)
         assert description.schema.row_norm() == 2  # intercept, two numbers, one category
 
-    def test_like_takes_what_is_not_there_from_another(self):
+    def test_like_inherits_missing_entries(self):
         text = 'like = "wine"\nname = "half"\n[label]\nname = "grade"\nclasses = ["0", "1"]\n'
         half, wine = Description.from_text(text), read_description("wine")
         assert half.name == "half"
@@ -457,7 +457,7 @@ class TestDescriptions:
         with pytest.raises(ValueError, match=message):
             Description.from_text(text.replace(old, new))
 
-    def test_data_that_nobody_has(self):
+    def test_data_without_a_source_are_refused(self):
         with pytest.raises(ValueError, match="neither files nor a way to fetch them"):
             small(files=(), fetch=None)
 
@@ -478,7 +478,7 @@ class TestFiles:
         assert y.tolist() == [-1, 1, -1, 1]
         assert X.flags.c_contiguous
 
-    def test_blocks_join_without_a_seam(self, tmp_path, monkeypatch):
+    def test_files_are_encoded_in_blocks(self, tmp_path, monkeypatch):
         rows = b"header\n" + b"".join(b"%d,%d,red,yes\n" % (10 + i % 11, i) for i in range(50))
         write_small(tmp_path, rows)
         whole, _ = encode_small(tmp_path, small(rows))
@@ -497,7 +497,7 @@ class TestFiles:
         assert y.dtype == np.float64
 
     @pytest.mark.parametrize("compressed", [True, False])
-    def test_the_files_are_verified_in_every_call(self, tmp_path, compressed):
+    def test_files_are_verified_on_every_call(self, tmp_path, compressed):
         path = write_small(tmp_path, compressed=compressed)
         expected, _ = encode_small(tmp_path)
         if compressed:
@@ -539,11 +539,8 @@ class TestFiles:
     def test_missing_file_says_what_to_do(self, tmp_path):
         with pytest.raises(FileNotFoundError) as caught:
             encode_small(tmp_path)
-        message = str(caught.value)
-        assert str(tmp_path / "small" / "rows.csv.gz") in message
-        assert "DPERM_DATA" in message
-        assert "scikit-learn" in message
-        assert "nowhere" in message
+        path = str(tmp_path / "small" / "rows.csv.gz")
+        assert all(word in str(caught.value) for word in (path, "DPERM_DATA", "scikit-learn", "nowhere"))
 
     def test_load_uses_the_variable(self, tmp_path, monkeypatch):
         monkeypatch.setenv("DPERM_DATA", str(tmp_path))
@@ -587,21 +584,18 @@ class TestFiles:
         content = b"\x00\x00\x08\x02\x00\x00\x00\x02\x00\x00\x00\x03abcdef"
         assert files.parse_idx(content).tolist() == [[97, 98, 99], [100, 101, 102]]
 
-    def test_lines_across_the_pieces_that_are_read(self, tmp_path, monkeypatch):
+    def test_lines_may_span_read_blocks(self, tmp_path, monkeypatch):
         rows = b"remark\nheader\r\n" + b"".join(b"%d,%d,red,yes\r\n" % (10 + i % 11, i) for i in range(30))
         rows = rows.removesuffix(b"\r\n")
         write_small(tmp_path, rows)
-        description = small(rows)
-        description = dataclasses.replace(
-            description, files=(dataclasses.replace(description.files[0], skip_lines=2),)
-        )
+        description = small(rows, files=(dataclasses.replace(small(rows).files[0], skip_lines=2),))
         whole, _ = encode_small(tmp_path, description)
         assert len(whole) == 30
         for size in (1, 2, 7, 64):
             monkeypatch.setattr(files, "_READ_BYTES", size)
             np.testing.assert_array_equal(encode_small(tmp_path, description)[0], whole)
 
-    def test_a_file_known_by_its_stored_copy_alone(self, tmp_path):
+    def test_a_file_may_be_verified_by_the_hash_of_its_stored_copy(self, tmp_path):
         stored = write_small(tmp_path)
         digest = hashlib.sha256(stored.read_bytes()).hexdigest()
         known = small(files=(SourceFile("small/rows.csv.gz", digest, skip_lines=1),))
@@ -613,7 +607,7 @@ class TestFiles:
 
 @pytest.fixture
 def deliver(monkeypatch):
-    """Has a function of scikit-learn deliver something, or raise it; the keywords of its calls."""
+    """Make a scikit-learn function return an answer or raise it; returns the keywords of its calls."""
     monkeypatch.delenv("DPERM_DATA", raising=False)
 
     def prepare(function, answer):
@@ -632,7 +626,7 @@ def deliver(monkeypatch):
 
 
 class TestFetching:
-    """What scikit-learn delivers, imitated: no test downloads anything."""
+    """With scikit-learn's functions replaced: no test downloads anything."""
 
     def test_openml_codes_become_categories(self, deliver):
         deliver(
@@ -662,18 +656,18 @@ class TestFetching:
         assert data.y.tolist() == [-1, 1]
         assert data.X.to_dense()[0, data.feature_names.index("service=other")] == 1
 
-    def test_the_full_kddcup99_is_asked_for(self, deliver):
+    def test_fetching_selects_the_subset_of_kddcup99(self, deliver):
         calls = deliver("fetch_kddcup99", OSError("no network"))
         for name in ("kddcup99", "kddcup99_full"):
             with pytest.raises(FileNotFoundError, match="no network"):
                 datasets.load(name)
         assert calls == [{"percent10": True}, {"percent10": False}]
 
-    def test_what_scikit_learn_does_not_have(self, deliver):
+    def test_data_sets_that_scikit_learn_does_not_have(self, deliver):
         with pytest.raises(FileNotFoundError, match=r"does not have .*'kddcup99_test'.*corrected\.gz"):
             datasets.load("kddcup99_test")
 
-    def test_failed_download_names_the_other_way(self, deliver):
+    def test_failed_downloads_mention_local_files(self, deliver):
         deliver("fetch_openml", OSError("no route to host"))
         with pytest.raises(FileNotFoundError, match=r"no route to host.*Set DPERM_DATA .*adult\.data\.gz"):
             datasets.load("adult")
@@ -689,33 +683,39 @@ def test_import_is_light():
 
 
 class TestProgress:
-    def run(self, monkeypatch, terminal, total):
-        stream = io.StringIO()
-        stream.isatty = lambda: terminal
-        monkeypatch.setattr(sys, "stderr", stream)
+    @pytest.fixture
+    def stderr(self, monkeypatch):
+        """Replace stderr by a stream that is a terminal or not."""
+        monkeypatch.setenv("TERM", "xterm")
+
+        def replace(terminal):
+            stream = io.StringIO()
+            stream.isatty = lambda: terminal
+            monkeypatch.setattr(sys, "stderr", stream)
+            return stream
+
+        return replace
+
+    def shown(self, stream, total):
         with progress("reading something", total) as advance:
             advance(total // 2)
             advance(total)
         return stream.getvalue()
 
-    def test_shown_on_a_terminal_alone(self, monkeypatch):
+    def test_shown_on_terminals_only(self, stderr):
         pytest.importorskip("rich")
-        monkeypatch.setenv("TERM", "xterm")
-        assert "reading something" in self.run(monkeypatch, True, 10**8)
-        assert self.run(monkeypatch, False, 10**8) == ""
-        assert self.run(monkeypatch, True, 1000) == ""
+        assert "reading something" in self.shown(stderr(True), 10**8)
+        assert self.shown(stderr(False), 10**8) == ""
+        assert self.shown(stderr(True), 1000) == ""
 
-    def test_without_rich(self, monkeypatch):
+    def test_without_rich(self, monkeypatch, stderr):
         monkeypatch.setitem(sys.modules, "rich.progress", None)
-        assert self.run(monkeypatch, True, 10**8) == ""
+        assert self.shown(stderr(True), 10**8) == ""
 
     @pytest.mark.parametrize("terminal", [True, False])
-    def test_waiting_is_said_on_a_terminal_alone(self, monkeypatch, terminal):
+    def test_waiting_is_shown_on_terminals_only(self, stderr, terminal):
         pytest.importorskip("rich")
-        monkeypatch.setenv("TERM", "xterm")
-        stream = io.StringIO()
-        stream.isatty = lambda: terminal
-        monkeypatch.setattr(sys, "stderr", stream)
+        stream = stderr(terminal)
         with waiting("something far away"):
             pass
         assert ("something far away" in stream.getvalue()) == terminal

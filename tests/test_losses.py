@@ -1,4 +1,4 @@
-"""Losses: formulas, the constants that privacy rests on, and the accuracy of the compiled ones."""
+"""Losses: formulas, the constants that privacy depends on, and the accuracy of the compiled losses."""
 
 import math
 
@@ -52,7 +52,7 @@ radii = pytest.mark.parametrize(("row_norm", "radius"), RADII)
 
 
 def kinks(loss):
-    """Where the derivative jumps (or has no bounded slope), as predictions at target 1."""
+    """Predictions at which the derivative jumps (or is not Lipschitz), for target 1."""
     if isinstance(loss, EpsilonInsensitive):
         return [1.0 - loss.width, 1.0 + loss.width]
     return [1.0]
@@ -73,10 +73,8 @@ def test_derivative_is_the_slope_of_the_value(loss):
     rng = np.random.default_rng(0)
     p, y, h = rng.normal(scale=3, size=2000), targets(loss, rng, 2000) / 100, 1e-6
     y = np.sign(y) if loss.classification else y
-    from_kink = np.min(
-        [np.abs(p * y - 1 if loss.classification else p - y + 1 - k) for k in kinks(loss)], axis=0
-    )
-    near = from_kink < 1e-3
+    distances = [np.abs(p * y - 1 if loss.classification else p - y + 1 - k) for k in kinks(loss)]
+    near = np.min(distances, axis=0) < 1e-3
     slope = (loss.value(p + h, y) - loss.value(p - h, y)) / (2 * h)
     assert np.allclose(slope[~near], loss.derivative(p, y)[~near], rtol=1e-7, atol=1e-7)
     assert near.mean() < 0.01
@@ -142,15 +140,11 @@ PREDICTIONS = np.linspace(-4, 4, 160_001)
 
 @pytest.mark.parametrize("curvature", [2.0, 3.0, 100.0, 1e6])
 @pytest.mark.parametrize("loss", KINKED, ids=str)
-def test_a_smoothed_kink_costs_at_most_the_stated_bias_and_that_is_attained(loss, curvature):
+def test_bias_of_a_smoothed_kink_is_attained(loss, curvature):
     smooth = loss.smoothed(curvature)
     p = np.concatenate([PREDICTIONS, kinks(loss)])
     excess = smooth.value(p, 1.0) - loss.value(p, 1.0)
-    bias = (
-        loss.kink_jump**2 / (8 * curvature)
-        if not isinstance(loss, EpsilonInsensitive)
-        else 1 / (8 * curvature)
-    )
+    bias = (1 if isinstance(loss, EpsilonInsensitive) else loss.kink_jump**2) / (8 * curvature)
     assert np.all(excess >= -1e-15)
     assert excess.max() == pytest.approx(bias, rel=1e-9)
     slopes = loss.derivative(p, 1.0)
@@ -163,22 +157,22 @@ def test_a_smoothed_kink_costs_at_most_the_stated_bias_and_that_is_attained(loss
 
 
 @pytest.mark.parametrize("loss", KINKED, ids=str)
-def test_a_gradient_step_on_a_smoothed_loss_brings_no_two_points_further_apart(loss):
-    """With a step of 2 / smoothness; a longer one does, and so does any on the kink itself."""
+def test_gradient_steps_on_a_smoothed_loss_are_nonexpansive(loss):
+    """Up to a step size of 2 / smoothness, but not beyond it, and not on the kink itself."""
     smooth = loss.smoothed(5.0)
     p = np.linspace(-1, 3, 801)
 
-    def stretch(loss, step):
+    def expansion(loss, step):
         moved = p - step * loss.derivative(p, 1.0)
         apart = np.abs(np.subtract.outer(p, p))
         return (np.abs(np.subtract.outer(moved, moved)) - apart).max()
 
-    assert stretch(smooth, 2 / 5.0) <= 1e-12
-    assert stretch(smooth, 2.2 / 5.0) > 1e-3
-    assert stretch(loss, 0.1) > 0.01
+    assert expansion(smooth, 2 / 5.0) <= 1e-12
+    assert expansion(smooth, 2.2 / 5.0) > 1e-3
+    assert expansion(loss, 0.1) > 0.01
 
 
-def test_ramps_must_not_overlap():
+def test_smoothed_kinks_must_not_overlap():
     EpsilonInsensitive(0.25).smoothed(2.0)
     with pytest.raises(ValueError, match=r"at least 1/\(2 width\) = 2, .* got 1.9"):
         EpsilonInsensitive(0.25).smoothed(1.9)
@@ -191,7 +185,7 @@ def test_bad_curvature(curvature):
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Huber(), SoftMargin(), Welsch()], ids=str)
-def test_nothing_to_smooth(loss):
+def test_losses_without_a_kink_are_not_smoothed(loss):
     with pytest.raises(ValueError, match="no kink"):
         loss.smoothed(1.0)
 
@@ -219,7 +213,7 @@ def attack(score, dimension, seed, rounds=300, starts=100):
 
 
 def in_ball(v, radius):
-    """Map cubes onto the ball of that radius, faces onto the sphere."""
+    """Map the cube [-1, 1]^d onto the ball of that radius, its faces onto the sphere."""
     length = np.linalg.norm(v, axis=1, keepdims=True)
     return v * (radius * np.abs(v).max(axis=1, keepdims=True) / np.where(length > 0, length, 1))
 
@@ -232,6 +226,15 @@ def records(loss, parameters, row_norm, bound):
 
 def gradients(loss, z, y, w):
     return loss.derivative((z * w).sum(axis=1), y)[:, None] * z
+
+
+def gradient_change(loss, parameters, row_norm, bound, radius, closest, exponent=1.0):
+    """``||g(v) - g(w)|| / ||v - w||^exponent``; 0 for points so close that rounding would dominate."""
+    z, y = records(loss, parameters, row_norm, bound)
+    v, w = in_ball(parameters[:, 3:5], radius), in_ball(parameters[:, 5:], radius)
+    apart = np.linalg.norm(v - w, axis=1)
+    change = np.linalg.norm(gradients(loss, z, y, v) - gradients(loss, z, y, w), axis=1)
+    return np.where(apart < closest, 0.0, change / np.maximum(apart, 1e-300) ** exponent)
 
 
 @losses
@@ -251,15 +254,10 @@ def test_lipschitz_on_a_ball_is_never_exceeded_and_attained(loss, row_norm, radi
 @radii
 def test_smoothness_is_never_exceeded_and_attained(loss, row_norm, radius):
     bound = min(loss.target_bound, 1.0)
-    radius = max(radius, 3.0 / row_norm)  # where the curvature is largest must be within reach
+    radius = max(radius, 3.0 / row_norm)  # the ball must contain points of largest curvature
 
     def score(parameters):
-        z, y = records(loss, parameters, row_norm, bound)
-        v, w = in_ball(parameters[:, 3:5], radius), in_ball(parameters[:, 5:], radius)
-        apart = np.linalg.norm(v - w, axis=1)
-        change = np.linalg.norm(gradients(loss, z, y, v) - gradients(loss, z, y, w), axis=1)
-        # rounding would dominate the quotient of closer points
-        return np.where(apart < 1e-5 * radius, 0.0, change / np.maximum(apart, 1e-300))
+        return gradient_change(loss, parameters, row_norm, bound, radius, 1e-5 * radius)
 
     assert 0.99 < attack(score, 7, seed=1) / loss.smoothness(row_norm) <= 1 + 1e-6
 
@@ -272,11 +270,7 @@ def test_hoelder_constant_is_never_exceeded_and_attained(loss, row_norm):
     alpha = loss.holder_exponent
 
     def score(parameters):
-        z, y = records(loss, parameters, row_norm, bound)
-        v, w = in_ball(parameters[:, 3:5], 4.0 / row_norm), in_ball(parameters[:, 5:], 4.0 / row_norm)
-        apart = np.linalg.norm(v - w, axis=1)
-        change = np.linalg.norm(gradients(loss, z, y, v) - gradients(loss, z, y, w), axis=1)
-        return np.where(apart < 1e-5, 0.0, change / np.maximum(apart, 1e-300) ** alpha)
+        return gradient_change(loss, parameters, row_norm, bound, 4.0 / row_norm, 1e-5, alpha)
 
     constant = loss.holder_slope * row_norm ** (1 + alpha)
     assert 0.99 < attack(score, 7, seed=2) / constant <= 1 + 1e-6
@@ -312,27 +306,24 @@ def test_slopes_are_bounded_by_the_value(loss):
 
 @losses
 @pytest.mark.parametrize(("row_norm", "radius"), [(1.0, 1.0), (2.0, 0.3), (1.0, math.inf)])
-def test_gradients_of_two_records_are_no_further_apart_than_stated(loss, row_norm, radius):
+def test_gradients_of_two_records_stay_within_the_gradient_distance(loss, row_norm, radius):
     bound = min(loss.target_bound, 30.0)
     within = min(radius, 10.0)
 
     def score(parameters):
         w = in_ball(parameters[:, :2], within)
-        one, other = (
-            records(loss, parameters[:, 2:5], row_norm, bound),
-            records(loss, parameters[:, 5:], row_norm, bound),
-        )
+        one, other = (records(loss, part, row_norm, bound) for part in np.split(parameters[:, 2:], 2, axis=1))
         return np.linalg.norm(gradients(loss, *one, w) - gradients(loss, *other, w), axis=1)
 
     ratio = attack(score, 8, seed=3) / loss.gradient_distance(row_norm, radius)
     assert ratio <= 1 + 1e-12
-    attained = loss.name in {"logistic", "sigmoid"} or loss in KINKED  # by others it need not be
+    attained = loss.name in {"logistic", "sigmoid"} or loss in KINKED  # for others the bound may be loose
     if attained and radius < math.inf:
         assert ratio > 0.98
 
 
 def test_the_gradient_of_the_hinge_jumps():
-    """It changes by R over an ever smaller distance: no smoothness constant exists."""
+    """It changes by R over arbitrarily small distances, so no smoothness constant exists."""
     z, y = np.array([[2.0, 0.0]]), np.ones(1)
     for distance in (1e-3, 1e-9, 1e-15):
         v, w = np.array([[0.5, 0.0]]), np.array([[0.5 - distance, 0.0]])
@@ -343,7 +334,7 @@ def test_the_gradient_of_the_hinge_jumps():
 @losses
 @pytest.mark.parametrize("row_norm", [0.5, 1.0, 2.0])
 def test_global_lipschitz_constant(loss, row_norm):
-    """Attained far out, or infinite and then without bound."""
+    """Attained far from the target, or infinite with slopes that grow without bound."""
     y = 1.0 if loss.classification else min(loss.target_bound, 1.0)
     far = np.geomspace(1e-3, 1e8, 100_000)
     slopes = row_norm * np.maximum(*np.abs([loss.derivative(y - far, y), loss.derivative(y + far, y)]))
@@ -426,7 +417,7 @@ def test_compiled_power_is_accurate_everywhere(instruction_set, exponent):
 
 @losses
 def test_float_losses_of_a_line_search_are_accurate(instruction_set, loss):
-    """Values of float rows, read off the exact sums one by one."""
+    """Values for float32 rows, from exact sums over one record."""
     rows = bind(np.ones((1, 1), np.float32), np.ones(1, np.float32))
     p = np.concatenate([np.linspace(-6, 6, 101), np.geomspace(1e-6, 20, 30)]).astype(np.float32).astype(float)
     clip, grid = 64.0, 2.0**-40
@@ -450,8 +441,8 @@ def test_compiled_losses_equal_the_numpy_ones(instruction_set, loss):
 
 
 @losses
-def test_compiled_sums_of_one_record_are_the_loss_and_its_slope_on_the_grid(instruction_set, loss):
-    """The exact sums evaluate the same functions as the plain ones."""
+def test_exact_sums_of_one_record_agree_with_plain_sums(instruction_set, loss):
+    """Both evaluate the same functions, up to rounding to the grid."""
     rows, zero, grid = bind(np.ones((1, 1)), np.ones(1)), np.zeros(1), 2.0**-40
     for p in np.linspace(-9, 9, 37):
         derivative, value = compiled(loss, p, 1.0)
@@ -475,11 +466,7 @@ def test_reference_formulas_agree_with_the_package():
 
 
 def test_get_loss_by_name_or_instance():
-    names = (
-        "logistic huber hinge squared_hinge absolute pinball epsilon_insensitive soft_margin power sigmoid "
-        "welsch tukey huberized_hinge"
-    )
-    for name in names.split():
+    for name in {loss.name for loss in LOSSES}:
         assert isinstance(get_loss(name), Loss)
         assert get_loss(name).name == name
     mine = Huber(2.0)

@@ -86,7 +86,7 @@ def test_same_optimum_as_scikit_learn(fit_intercept):
     assert np.abs(objective.gradient(w)).max() < 1e-6
 
 
-def test_private_sums_are_those_of_the_formula():
+def test_private_sums_follow_the_formula():
     x, y, w, direction = problem()
     objective = Objective("logistic", x, y, l2=9.0, fit_intercept=True)
     keywords = {"intercept": True, "row_norm": 1.0}
@@ -102,7 +102,7 @@ def test_private_sums_are_those_of_the_formula():
     assert (scores.shape, scores.scores) == ((2,), True)
 
 
-def test_labels_that_are_not_finite_may_count_zero():
+def test_non_finite_labels_may_count_as_zero():
     x, y, w, _ = problem()
     y[3] = np.nan
     spared = Objective("logistic", x, y, non_finite="zero")
@@ -112,8 +112,8 @@ def test_labels_that_are_not_finite_may_count_zero():
 
 @pytest.mark.parametrize("dtype", awkward_arrays.DTYPES)
 @pytest.mark.parametrize("bound", [0.1, 2.0, 1e39])
-def test_targets_beyond_the_bound_are_moved_onto_it(dtype, bound):
-    """The Lipschitz constant on a ball rests on the target bound."""
+def test_targets_are_clipped_to_the_bound(dtype, bound):
+    """The Lipschitz constant on a ball depends on the target bound."""
     x, _, w, _ = problem(dtype=dtype)
     y = np.linspace(-3, 3, 60).astype(dtype)
     y[:3] = (np.finfo(dtype).max, -np.finfo(dtype).max, bound if bound < 1e38 else 0)
@@ -123,7 +123,7 @@ def test_targets_beyond_the_bound_are_moved_onto_it(dtype, bound):
     assert np.array_equal(np.sign(objective._rows.y), np.sign(y))
     within = np.abs(y.astype(float)) <= bound
     assert np.array_equal(objective._rows.y[within], y[within])
-    assert np.abs(y).max() == np.finfo(dtype).max  # the caller's array is untouched
+    assert np.abs(y).max() == np.finfo(dtype).max  # the caller's array is not modified
     for scale in (0.01, 1.0):
         at = scale * w[:4]
         for i in range(60):
@@ -131,7 +131,7 @@ def test_targets_beyond_the_bound_are_moved_onto_it(dtype, bound):
             assert np.linalg.norm(slope) <= loss.lipschitz(1.0, np.linalg.norm(at)) * (1 + 1e-5)
 
 
-def test_infinite_targets_stay_infinite_under_a_bound():
+def test_infinite_targets_are_not_clipped():
     x, y, *_ = problem()
     y[7] = np.inf
     with pytest.raises(DataError, match="y contains NaN or infinity: first at row 7"):
@@ -275,18 +275,18 @@ def test_passes_in_many_python_threads():
 
 
 def progress_during(call):
-    """Steps of another Python thread that happen while ``call`` runs: none unless it lets go of the GIL."""
+    """Steps that another Python thread makes during ``call``: none unless it releases the GIL."""
     counted, stop, started = [0], threading.Event(), threading.Event()
 
     def count():
         started.set()
         while not stop.is_set():
             counted[0] += 1
-            time.sleep(0)  # or nobody else would get the GIL
+            time.sleep(0)  # releases the GIL
 
     before = sys.getswitchinterval()
     thread = threading.Thread(target=count)
-    # Before there is another thread, as a wait that has begun keeps its interval: nobody is made to let go.
+    # No forced switches. Set before the thread starts, as a pending wait keeps its interval.
     sys.setswitchinterval(1000.0)
     try:
         thread.start()
@@ -328,13 +328,13 @@ def test_the_gil_is_released_during_a_pass():
         "predictions": lambda: objective._rows.run(Predictions(w), 1),
     }
     for name, call in calls.items():
-        # A busy machine may not run the other thread at once.
+        # a busy machine may not schedule the other thread immediately
         assert any(progress_during(call) > 0 for _ in range(300)), name
 
 
-def test_a_call_that_keeps_the_gil_would_be_noticed():
-    keeps_it = ctypes.PyDLL(None).usleep
-    assert all(progress_during(lambda: keeps_it(10_000)) == 0 for _ in range(20))
+def test_a_call_that_holds_the_gil_is_detected():
+    usleep = ctypes.PyDLL(None).usleep
+    assert all(progress_during(lambda: usleep(10_000)) == 0 for _ in range(20))
 
 
 def _send_integers(connection):
@@ -344,7 +344,7 @@ def _send_integers(connection):
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="no fork on this platform")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_computes_the_same_integers():
-    """OpenMP threads do not survive a fork: a child that asked for them would wait for ever."""
+    """OpenMP threads do not survive a fork: a child that used them would wait forever."""
     expected = large_integers(2)
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
@@ -358,8 +358,7 @@ def test_a_forked_child_computes_the_same_integers():
         child.join()
 
 
-def test_expit_is_the_slope_of_the_logistic_loss():
-    """One record by hand, through every layer."""
+def test_logistic_gradient_of_one_record_by_hand():
     objective = Objective("logistic", [[0.6, 0.8]], [1.0])
     w = np.array([1.0, -2.0])
     assert np.allclose(objective.gradient(w), -expit(1.0) * np.array([0.6, 0.8]))

@@ -1,4 +1,4 @@
-"""The programs that compute the papers' tables again, ``bench/papers``."""
+"""The programs that reproduce tables of papers, ``bench/papers``."""
 
 import json
 import tomllib
@@ -49,7 +49,7 @@ def measured(monkeypatch, tmp_path):
     return calls
 
 
-def test_a_run_resumes_and_shows_what_failed(measured, tmp_path, capsys):
+def test_runs_resume_and_report_failures(measured, tmp_path, capsys):
     arguments = ["t", "--quick", "--results", str(tmp_path)]
     assert run.main(arguments) == 1
     assert len(measured) == 12
@@ -67,11 +67,8 @@ def test_a_run_resumes_and_shows_what_failed(measured, tmp_path, capsys):
     kept = (tmp_path / "t.jsonl").read_text()
     (tmp_path / "t.jsonl").write_text(kept[:-9])  # killed in the middle of a line
     assert run.main(arguments) == 1
-    assert measured == [
-        ("paper", "b", 1, 2),
-        ("tight", "b", 1, 2),
-        ("tight", "b", 3, 2),
-    ]  # what failed or is cut
+    failed_or_cut = [("paper", "b", 1, 2), ("tight", "b", 1, 2), ("tight", "b", 3, 2)]
+    assert measured == failed_or_cut
     assert (tmp_path / "t.jsonl").read_text() == kept
     measured.clear()
     run.main([*arguments, "--repetitions", "3", "--modes", "tight"])
@@ -79,7 +76,7 @@ def test_a_run_resumes_and_shows_what_failed(measured, tmp_path, capsys):
     assert "1/6" in capsys.readouterr().out
 
 
-def test_a_setting_can_be_the_lines_of_a_figure(measured, tmp_path):
+def test_figures_can_have_a_line_per_setting(measured, tmp_path):
     (tmp_path / "t.toml").write_text(TOML.replace('x = "x"', 'x = "x"\nlines = "kind"'))
     run.main(["t", "--quick", "--results", str(tmp_path), "--pages", str(tmp_path / "pages")])
     drawing = (tmp_path / "pages" / "t.svg").read_text()
@@ -115,7 +112,7 @@ def test_verdicts(rule, printed, value, verdict):
     assert framework.agrees(table, row, {"value": value, "error": None}) == verdict
 
 
-def test_a_constant_ratio_is_one_along_x():
+def test_ratios_must_be_constant_along_x():
     rows = tuple(Row({"data": d, "x": x}, str(float(x))) for d in "ab" for x in (1, 2))
     table = Table("t", "", "", "", "constant", rows, tolerance=0.25, modes=("paper",), plot={"x": "x"})
     values = [0.5, 1.2, 0.5, 1.4]  # ratios 2 and 1.67, then 2 and 1.43
@@ -124,7 +121,7 @@ def test_a_constant_ratio_is_one_along_x():
     assert page.verdicts(table, records) == ["yes", "yes", "no", "no"]
 
 
-def test_every_table_says_why_a_number_is_missing():
+def test_every_table_gives_a_reason_for_missing_numbers():
     for name in framework.names():
         found = tomllib.loads((framework.TABLES / f"{name}.toml").read_text())
         assert (framework.TABLES / f"{name}.py").exists()
@@ -136,18 +133,14 @@ def test_every_table_says_why_a_number_is_missing():
 
 def test_closed_forms_of_smoothing_and_the_printed_noise(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "figure", lambda *_: None)
-    assert (
-        run.main(["lssgd_tables3_4", "lssgd_noise", "--modes", "paper,tight", "--results", str(tmp_path)])
-        == 0
-    )
+    arguments = ["lssgd_tables3_4", "lssgd_noise", "--modes", "paper,tight", "--results", str(tmp_path)]
+    assert run.main(arguments) == 0
     records = [json.loads(line) for line in (tmp_path / "lssgd_tables3_4.jsonl").read_text().splitlines()]
     values = {record["key"]: record["value"] for record in records}
     assert len(values) == 80
     for key, value in values.items():
         assert value == pytest.approx(values[key.replace('"tight"', '"paper"')], rel=1e-12)
-    table = framework.read("lssgd_noise")
-    rows = [
-        line for line in (tmp_path / "lssgd_noise.md").read_text().splitlines() if line.startswith("| 0.")
-    ]
-    assert len(rows) == len(table.rows)
+    lines = (tmp_path / "lssgd_noise.md").read_text().splitlines()
+    rows = [line for line in lines if line.startswith("| 0.")]
+    assert len(rows) == len(framework.read("lssgd_noise").rows)
     assert all(row.endswith("| yes |") for row in rows)

@@ -35,7 +35,7 @@ def statement(**changes):
     return PrivacyStatement(**{**facts, **changes})
 
 
-def test_dictionary_has_the_agreed_keys_and_is_json():
+def test_dictionary_has_the_documented_keys_and_is_json():
     facts = statement().to_dict()
     assert set(facts) >= KEYS
     assert set(facts) - KEYS == {"rho", "mu", "unit", "non_finite", "notes", "private"}
@@ -64,7 +64,7 @@ def test_frozen_copied_and_pickled():
     assert pickle.loads(pickle.dumps(original)) == copy.deepcopy(original) == original
 
 
-def test_text_answers_the_questions():
+def test_text_states_the_guarantee_and_its_conditions():
     text = " ".join(str(statement()).split())
     for words in (
         "Differentially private (epsilon = 1, delta = 1e-06).",
@@ -107,29 +107,29 @@ def test_text_answers_the_questions():
         ({"accountant": "new"}, "Accountant: new; mu"),
     ],
 )
-def test_text_says_what_is_different(changes, words):
+def test_text_reflects_the_settings(changes, words):
     assert words in " ".join(str(statement(**changes)).split())
 
 
-def test_non_private_fit_is_loud_and_claims_nothing():
-    loud = statement(epsilon=math.inf)
-    assert loud.private is False
-    assert loud.to_dict()["epsilon"] == "inf"
-    text = str(loud)
+def test_non_private_fits_are_marked_and_claim_nothing():
+    exact = statement(epsilon=math.inf)
+    assert exact.private is False
+    assert exact.to_dict()["epsilon"] == "inf"
+    text = str(exact)
     assert text.startswith("NOT PRIVATE")
     assert "factor" not in text
     assert "hides" not in text
-    assert "NOT PRIVATE" in loud._repr_html_()
+    assert "NOT PRIVATE" in exact._repr_html_()
 
 
-def test_card_escapes_what_came_from_outside():
+def test_html_escapes_all_values():
     attack = "<script>alert('x')</script>"
     outside = dict.fromkeys(("mechanism", "ledger", "unit", "version", "sampling", "accountant"), attack)
-    card = statement(**outside, public={attack: attack}, notes=(attack,))._repr_html_()
-    assert "<script" not in card
-    assert card.count("&lt;script&gt;") == 9
-    assert card.startswith("<div")
-    assert card.endswith("</div>")
+    html = statement(**outside, public={attack: attack}, notes=(attack,))._repr_html_()
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") == 9
+    assert html.startswith("<div")
+    assert html.endswith("</div>")
 
 
 @pytest.mark.parametrize(
@@ -150,6 +150,5 @@ def test_bad_arguments(changes, words):
 
 
 def test_version_is_filled_in():
-    assert PrivacyStatement(
-        epsilon=1, delta=0, neighbors="replace_one", mechanism="m", accountant="pure"
-    ).version
+    given = {"epsilon": 1, "delta": 0, "neighbors": "replace_one", "mechanism": "m", "accountant": "pure"}
+    assert PrivacyStatement(**given).version

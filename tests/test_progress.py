@@ -1,4 +1,4 @@
-"""What a long fit shows and logs: steps of how many, the charge, what an interrupt leaves."""
+"""Progress display, logging and interrupts of a fit."""
 
 import io
 import logging
@@ -22,24 +22,24 @@ def fit(callback=None, **keywords):
     return LogisticRegression(**own, **keywords).fit(X, Y)
 
 
-def test_lines_where_there_is_no_terminal(capsys):
+def test_lines_are_printed_without_a_terminal(capsys):
     callback = dperm.progress("my model")
-    for _ in range(2):  # one fit after the other
+    for _ in range(2):  # the callback can be reused
         fit(callback)
         assert capsys.readouterr().err.startswith("my model: step 4 of 4, ")
 
 
-def test_a_reader_who_leaves_costs_no_model(monkeypatch):
-    class Gone(io.StringIO):
+def test_a_broken_pipe_does_not_stop_the_fit(monkeypatch):
+    class BrokenPipe(io.StringIO):
         def write(self, text):
             raise BrokenPipeError
 
-    monkeypatch.setattr(sys, "stderr", Gone())
+    monkeypatch.setattr(sys, "stderr", BrokenPipe())
     assert fit(dperm.progress(), ledger=Ledger(3.0, 1e-6)).n_iter_ == 4
 
 
 @pytest.mark.parametrize("library", ["rich", "tqdm", None])
-def test_a_bar_by_what_is_installed(capsys, monkeypatch, library):
+def test_a_progress_bar_by_the_installed_library(capsys, monkeypatch, library):
     if library is not None:
         pytest.importorskip(library)
     for other in {"rich", "tqdm"} - {library}:
@@ -53,7 +53,7 @@ def test_a_bar_by_what_is_installed(capsys, monkeypatch, library):
     assert "4" in shown
 
 
-def test_the_callback_is_closed_whatever_happens():
+def test_the_callback_is_closed_after_errors():
     class Callback:
         closed = 0
 
@@ -70,7 +70,7 @@ def test_the_callback_is_closed_whatever_happens():
     assert callback.closed
 
 
-def test_an_interrupt_says_what_stays_charged():
+def test_an_interrupt_states_the_charge():
     def stop(released):
         raise KeyboardInterrupt
 

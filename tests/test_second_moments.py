@@ -1,4 +1,4 @@
-"""Sums of outer products and of columns' moments, and gradients seen through a matrix: values and attacks."""
+"""Gram, Hessian and moment sums, and linearly mapped gradients: values, and attacks on sensitivity."""
 
 import math
 from fractions import Fraction
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dperm import Objective
 from dperm.errors import DataError
 from dperm.losses import Huber, SquaredError
+from dperm.objective.mapped_gradients import MappedGradients
 from dperm.objective.row_scaling import RowScaling
 from dperm.objective.second_moments import DIAGONAL, OFF_DIAGONAL, denoised, mean_weight, symmetric_matrix
 from dperm.private_values.bounded import Bounded
@@ -46,7 +47,7 @@ def all_sums(objective, w, linear_map):
 
 
 def scaling(objective, seed=0):
-    """Columns of other scales, one of them left out, and a bound that many rows exceed."""
+    """Random column scales, one of them zero, and a norm bound that many rows exceed."""
     rng = np.random.default_rng([seed, objective.dimension])
     scales = 2.0 ** rng.integers(-3, 9, objective.dimension)
     scales[rng.integers(objective.dimension)] = 0.0
@@ -69,10 +70,10 @@ def random_map(dimension, spread=30.0, seed=0):
 @dtypes
 @pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_sums_are_those_of_the_numpy_twin(instruction_set, dtype, intercept, width):
+def test_sums_equal_the_numpy_reference(instruction_set, dtype, intercept, width):
     objective, z, y, _ = ordinary(width, dtype, intercept)
     n, d = z.shape
-    step = 2.0**-18 * n * d  # every row is rounded to 2^-19 of its bound
+    step = 2.0**-18 * n * d  # rows are rounded to 2^-19 of their norm bound
     gram = symmetric_matrix(opened(objective.gram_sum()))
     np.testing.assert_allclose(gram, (z.T @ z).astype(float), atol=2 * step * ROW_NORM**2)
     with_target = symmetric_matrix(opened(objective.gram_sum(target_factor=2.0)), target=True)
@@ -90,7 +91,7 @@ def test_sums_are_those_of_the_numpy_twin(instruction_set, dtype, intercept, wid
 @dtypes
 @pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_sums_in_coordinates_are_those_of_the_numpy_twin(instruction_set, dtype, intercept, width):
+def test_sums_of_scaled_rows_equal_the_numpy_reference(instruction_set, dtype, intercept, width):
     objective, z, y, _ = ordinary(width, dtype, intercept)
     coordinates = scaling(objective)
     t = z * coordinates.column_scales
@@ -117,7 +118,7 @@ def test_sums_in_coordinates_are_those_of_the_numpy_twin(instruction_set, dtype,
 def test_magnitudes_are_counted_by_powers_of_4(instruction_set, dtype, width):
     rng = np.random.default_rng(width)
     x = (4.0 ** rng.uniform(-12, 0.5, (300, width)) * rng.choice([-1, 0, 1], (300, width))).astype(dtype)
-    x[0], x[1] = 0.25, 0.0  # on an edge, and nothing
+    x[0], x[1] = 0.25, 0.0  # on the edge of a bin, and zero
     row_norm = 2.0 * math.sqrt(width)
     objective = Objective("logistic", x, np.ones(300, dtype), row_norm=row_norm, fit_intercept=True)
     z = np.abs(numpy_kernels.scaled_rows(x, True, row_norm)[:, :width].astype(float)) / row_norm
@@ -134,7 +135,7 @@ def test_magnitudes_are_counted_by_powers_of_4(instruction_set, dtype, width):
 @dtypes
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "huber"])
 @pytest.mark.parametrize("width", [1, 8, 33])
-def test_hessians_are_those_of_the_numpy_twin(instruction_set, dtype, loss, width):
+def test_hessians_equal_the_numpy_reference(instruction_set, dtype, loss, width):
     x, y, w, _ = awkward_arrays.ordinary(300, width, dtype)
     objective = Objective(loss, x, y, row_norm=ROW_NORM, fit_intercept=True)
     z = numpy_kernels.scaled_rows(x, True, ROW_NORM)
@@ -154,22 +155,18 @@ def test_hessians_are_those_of_the_numpy_twin(instruction_set, dtype, loss, widt
 
 @dtypes
 @pytest.mark.parametrize("width", [1, 7, 8, 33])
-def test_mapped_sums_are_those_of_the_numpy_twin(instruction_set, dtype, width):
+def test_mapped_sums_equal_the_numpy_reference(instruction_set, dtype, width):
     objective, _z, y, w = ordinary(width, dtype, True)
-    for linear_map in (random_map(objective.dimension), random_diagonal(objective.dimension)):
-        check_mapped_sums(objective, y, w, linear_map, dtype)
-
-
-def check_mapped_sums(objective, y, w, linear_map, dtype):
+    full, diagonal = random_map(objective.dimension), random_diagonal(objective.dimension)
     each = numpy_kernels.gradients("logistic", objective._rows.x, y, w, intercept=True, row_norm=ROW_NORM)
-    images = each.astype(float) @ linear_map.matrix.T if isinstance(linear_map, LinearMap) else (
-        each.astype(float) * linear_map.factors)  # fmt: skip
-    norms = np.maximum(np.linalg.norm(images, axis=1), 1e-300)
-    for clip in (0.3, 1e9):
-        expected = (images * np.minimum(1.0, clip / norms)[:, None]).sum(axis=0)
-        tolerance = 2e-3 if dtype == np.float32 else 2e-5
-        result = opened(objective.mapped_gradient_sum(w, clip, linear_map))
-        np.testing.assert_allclose(result, expected, atol=tolerance * len(y))
+    tolerance = (2e-3 if dtype == np.float32 else 2e-5) * len(y)
+    for linear_map, matrix in ((full, full.matrix), (diagonal, np.diag(diagonal.factors))):
+        images = each.astype(float) @ matrix.T
+        norms = np.maximum(np.linalg.norm(images, axis=1), 1e-300)
+        for clip in (0.3, 1e9):
+            expected = (images * np.minimum(1.0, clip / norms)[:, None]).sum(axis=0)
+            result = opened(objective.mapped_gradient_sum(w, clip, linear_map))
+            np.testing.assert_allclose(result, expected, atol=tolerance)
 
 
 @dtypes
@@ -192,7 +189,7 @@ def test_instruction_sets_threads_and_order_do_not_change_a_bit(keep_instruction
 
 
 @dtypes
-def test_a_record_that_is_not_finite_counts_nothing(instruction_set, dtype):
+def test_non_finite_records_contribute_nothing(instruction_set, dtype):
     x, y, w, _ = awkward_arrays.awkward(9, dtype)
     linear_map = random_map(10)
     bad, bad_y = x.copy(), y.copy()
@@ -204,7 +201,7 @@ def test_a_record_that_is_not_finite_counts_nothing(instruction_set, dtype):
         assert np.array_equal(a._integers, b._integers)
 
 
-def test_a_prediction_that_overflows_has_no_hessian(instruction_set):
+def test_overflowing_predictions_contribute_no_hessian(instruction_set):
     x = np.array([[1e300, -1e300], [1e300, 1e300]])  # inf - inf, and inf
     objective = Objective("squared_hinge", x, np.ones(2), row_norm=1e9)
     assert not opened(objective.hessian_sum([1e300, 1e300], 2.0)).any()
@@ -249,7 +246,7 @@ def test_one_record_stays_within_the_sensitivity(dtype, data, n_public, intercep
 @dtypes
 @pytest.mark.parametrize("n_public", [1, 2**20])
 def test_the_sensitivity_of_the_gram_matrix_is_attained(dtype, n_public):
-    """R^2: by a row of one entry exactly, by any long row to 3 in 10,000."""
+    """R^2: exactly by a row with a single nonzero entry, within 3 in 10,000 by any row on the bound."""
     tolerance = 1e-4 if n_public == 1 else 1e-3
     spike = Objective("logistic", np.array([[0.0, 7.0, 0.0]], dtype), np.ones(1, dtype), n_public=n_public)
     assert share(spike.gram_sum()) > 1 - tolerance
@@ -261,14 +258,15 @@ def test_the_sensitivity_of_the_gram_matrix_is_attained(dtype, n_public):
     assert share(flat.moment_sums(1e-3)) > math.sqrt(0.5) * (1 - 10 * tolerance)
 
 
-def difference(one, other):
-    assert one.grid == other.grid
-    assert one.replace_one == other.replace_one
-    return Bounded(one._integers - other._integers, grid=one.grid, add_or_remove=one.replace_one)
+def share_of_change(pair, sum_of):
+    """How far the sum moves between two objectives, relative to the replace-one sensitivity; at most 1."""
+    one, other = map(sum_of, pair)
+    assert (one.grid, one.replace_one) == (other.grid, other.replace_one)
+    return share(Bounded(one._integers - other._integers, grid=one.grid, add_or_remove=one.replace_one))
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_exchanging_a_record_stays_within_sqrt_2_and_orthogonal_rows_attain_it(seed):
+def test_replacing_a_record_moves_sums_by_sqrt_2_at_most_and_orthogonal_rows_attain_it(seed):
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(2, 6))
     if seed < 5:
@@ -276,33 +274,31 @@ def test_exchanging_a_record_stays_within_sqrt_2_and_orthogonal_rows_attain_it(s
     if seed >= 15:
         rows = np.eye(6)[:2] * 5.0
     pair = [Objective("logistic", row[None], np.ones(1)) for row in rows]
-    attained = share(difference(*(each.gram_sum() for each in pair)))
     w = rng.normal(size=6)
-    share(difference(*(each.hessian_sum(w, 0.1) for each in pair)))
-    share(difference(*(each.moment_sums(0.4) for each in pair)))
-    share(difference(*(each.gram_sum(scaling=scaling(each)) for each in pair)))
-    share(difference(*(each.norm_counts(16, scaling(each)) for each in pair)))
-    moved = share(difference(*(each.magnitude_counts(8) for each in pair)))
+    share_of_change(pair, lambda o: o.hessian_sum(w, 0.1))
+    share_of_change(pair, lambda o: o.moment_sums(0.4))
+    share_of_change(pair, lambda o: o.gram_sum(scaling=scaling(o)))
+    share_of_change(pair, lambda o: o.norm_counts(16, scaling(o)))
+    gram = share_of_change(pair, lambda o: o.gram_sum())
+    magnitudes = share_of_change(pair, lambda o: o.magnitude_counts(8))
     if seed >= 15:
-        assert moved > 1 - 1e-4
-    opposite = Objective("logistic", rows[1][None], -np.ones(1))
-    share(difference(pair[0].gram_sum(target_factor=1.0), opposite.gram_sum(target_factor=1.0)))
+        assert min(gram, magnitudes) > 1 - 1e-4
+    pair[1] = Objective("logistic", rows[1][None], -np.ones(1))
+    share_of_change(pair, lambda o: o.gram_sum(target_factor=1.0))
     for linear_map in (random_map(6), random_diagonal(6)):
-        share(difference(*(each.mapped_gradient_sum(w, 0.2, linear_map) for each in (pair[0], opposite))))
-    if seed >= 15:
-        assert attained > 1 - 1e-4
+        share_of_change(pair, lambda o, linear_map=linear_map: o.mapped_gradient_sum(w, 0.2, linear_map))
 
 
 @pytest.mark.parametrize("factor", [0.3, 0.7, 1.0, 1.5, 4.0])
-def test_exchanging_a_record_and_its_target_attains_the_bound_and_no_search_passes_it(factor):
-    """Rows of norm 1 at the worst angle, with opposite targets; then thousands of pairs near it."""
+def test_replacing_a_record_and_its_target_attains_the_bound(factor):
+    """By rows of norm 1 at the worst angle with opposite targets; hundreds of pairs near them stay within."""
 
     def moved(rows, targets):
         pair = [
             Objective(SquaredError(target_bound=1.0), row[None], np.array([target]), row_norm=1.0)
             for row, target in zip(rows, targets, strict=True)
         ]
-        return share(difference(*(each.gram_sum(target_factor=factor) for each in pair)))
+        return share_of_change(pair, lambda o: o.gram_sum(target_factor=factor))
 
     cosine = min(factor**2, 1.0)
     worst = np.array([[1.0, 0.0, 0.0], [cosine, math.sqrt(1.0 - cosine**2), 0.0]])
@@ -316,7 +312,7 @@ def test_exchanging_a_record_and_its_target_attains_the_bound_and_no_search_pass
 @dtypes
 @pytest.mark.parametrize("spread", [1.0, 30.0, 1000.0])
 def test_the_mapped_clip_is_attained(dtype, spread):
-    """Also along the direction that the matrix shrinks most, where rounding is amplified."""
+    """Also along the direction that the matrix shrinks most, where relative rounding errors are largest."""
     linear_map = random_map(8, spread)
     right = np.linalg.svd(linear_map.matrix)[2]
     shares = []
@@ -325,15 +321,15 @@ def test_the_mapped_clip_is_attained(dtype, spread):
     assert share(one.mapped_gradient_sum(np.zeros(8), 0.49, diagonal)) > 1.0 - 1e-4 * spread
     for direction in (right[0], right[-1], right.sum(axis=0)):
         objective = Objective("hinge", 3.0 * direction[None].astype(dtype), -np.ones(1, dtype))
-        # half of the gradient's image: it is clipped, and rounds far from a whole number of steps
+        # about half of the image's norm, so that it is clipped and far from a multiple of the grid
         length = np.linalg.norm(linear_map.matrix @ direction) / np.linalg.norm(direction)
         shares.append(share(objective.mapped_gradient_sum(np.zeros(8), 0.49 * length, linear_map)))
     assert min(shares) > 1 - (2e-5 if dtype == np.float32 else 4e-6) * spread - 1e-5
 
 
 @pytest.mark.parametrize("row_norm", [1e-3, 1.0, 1e300])
-def test_rows_that_hardly_can_be_scaled_stay_within_the_mapped_clip(row_norm):
-    """The factor onto row_norm is subnormal, and a steep loss makes it count again."""
+def test_huge_rows_stay_within_the_mapped_clip(row_norm):
+    """The factor that scales them to row_norm is subnormal, and a steep loss amplifies its error."""
     for size in (1e290, 1e300, 1e307, 1.7e308):
         for slope in (1.0, 1e12, 1e200, 1e300):
             objective = Objective("squared_hinge", [[0.0, size, 0.0]], [1.0], row_norm=row_norm)
@@ -343,17 +339,15 @@ def test_rows_that_hardly_can_be_scaled_stay_within_the_mapped_clip(row_norm):
                     share(objective.mapped_gradient_sum(w, 0.5, linear_map))
 
 
-def test_understated_lengths_would_be_seen(monkeypatch):
-    """The attack above fails when the lengths of the images are too small."""
-    from dperm.objective.mapped_gradients import MappedGradients
-
-    honest = MappedGradients._lengths
-    monkeypatch.setattr(MappedGradients, "_lengths", lambda self, **which: 0.999 * honest(self, **which))
+def test_understated_lengths_are_detected(monkeypatch):
+    """The attack on the mapped clip fails if the lengths of images are understated."""
+    original = MappedGradients._lengths
+    monkeypatch.setattr(MappedGradients, "_lengths", lambda self, **which: 0.999 * original(self, **which))
     with pytest.raises(AssertionError):
         test_the_mapped_clip_is_attained(np.float64, 30.0)
 
 
-# -- pieces ------------------------------------------------------------------------------------------
+# -- components --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1, 5, 109])
@@ -381,7 +375,7 @@ def test_the_triangle_has_the_norm_of_the_matrix():
         np.testing.assert_allclose(symmetric_matrix(triangle), matrix, rtol=1e-14)
 
 
-def test_denoising_finds_spikes_and_the_diagonal():
+def test_denoising_recovers_spikes_and_the_diagonal():
     rng = np.random.default_rng(0)
     d, noise = 80, 0.01
     v = rng.normal(size=d) / math.sqrt(d)
@@ -393,7 +387,7 @@ def test_denoising_finds_spikes_and_the_diagonal():
     np.testing.assert_allclose(denoised(truth, 0.0), truth, atol=1e-12)
 
 
-def test_refusals():
+def test_bad_arguments():
     x, y = np.ones((4, 2)), np.ones(4)
     with pytest.raises(TypeError, match="second derivative"):
         Objective("hinge", x, y).hessian_sum([0.0, 0.0])

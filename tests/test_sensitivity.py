@@ -1,6 +1,6 @@
-"""Attacks on the clip: no record moves a private sum by more than its bound, rounding included.
+"""Attacks on clipping: no record moves a private sum by more than its sensitivity, rounding included.
 
-All comparisons are between integers or fractions: a violation in the last bit fails.
+All comparisons are between integers or fractions, so that a violation in the last bit fails.
 """
 
 import math
@@ -52,7 +52,7 @@ def test_one_record_stays_within_the_clip(dtype, data, clip, n_public, loss, int
 
 
 def equal_entries(dtype, dimension, clip, n_public, length):
-    """The longest gradient that a row of equal entries gives: rounding moves all of them alike."""
+    """Norm of the gradient of a row of equal entries, relative to the clip: all entries round alike."""
     x = np.full((1, dimension), length / math.sqrt(dimension), dtype)
     objective = objective_of("squared_hinge", x, np.ones(1, dtype), n_public, row_norm=1e3)
     return share(objective.clipped_gradient_sum(np.full(dimension, -1e9), clip), clip)
@@ -73,7 +73,7 @@ def test_rounding_all_entries_up_stays_within_the_clip(dtype, dimension, n_publi
 
 @dtypes
 def test_clips_just_below_a_grid_point(dtype):
-    """Rounding up would pass the clip: only the slack for factors and products prevents it."""
+    """Rounding up would exceed the clip but for the slack for rounding of factors and products."""
     rng = np.random.default_rng(1)
     bits = 22 if dtype == np.float32 else 40
     for _ in range(3000):
@@ -151,7 +151,7 @@ def test_neighbours_stay_within_the_sensitivity_of_sums_released_together(
 
 
 def one_record(dtype, sign, n_rows=9):
-    """Records that weigh nothing, and one with a gradient beyond every clip."""
+    """Records with gradient zero, and one whose gradient exceeds every clip."""
     x, y = np.zeros((n_rows, 4), dtype), np.ones(n_rows, dtype)
     x[5] = 50
     y[5] = sign
@@ -161,7 +161,7 @@ def one_record(dtype, sign, n_rows=9):
 @dtypes
 @pytest.mark.parametrize("clip", [2.0**-40, 0.3, 1.0, 2.0**40])
 def test_the_sensitivity_is_attained(dtype, clip):
-    """Within 1e-5 (float32) and 1e-9 (float64): the bound gives no noise away."""
+    """Within 1e-5 (float32) and 1e-9 (float64), so the bound adds no needless noise."""
     w = np.zeros(4)
     up, down = (one_record(dtype, sign * 2.0**100).clipped_gradient_sum(w, clip) for sign in (1, -1))
     gone = one_record(dtype, 0.0).clipped_gradient_sum(w, clip)
@@ -185,7 +185,7 @@ def test_the_sensitivity_of_sums_released_together_is_attained(dtype):
 @dtypes
 @pytest.mark.parametrize("clip", [2.0**-40, 0.3, 1.0, 2.0**40])
 def test_sensitivity_and_range_of_scores_are_attained(dtype, clip):
-    """Replacing a record that is bad at one candidate by one that is bad at the other."""
+    """By replacing a record with a large loss at one candidate by one with a large loss at the other."""
     x, w = np.ones((1, 1), dtype), np.array([0.0])
     good, bad = (Objective(Huber(1.0), x, [y]) for y in (2.0**50, -(2.0**50)))
     a, b = (each.clipped_loss_sums(w, [-(2.0**50)], [1.0, -1.0], clip) for each in (good, bad))

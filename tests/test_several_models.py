@@ -1,4 +1,4 @@
-"""Gradient sums at several weight vectors: the single sums, whatever the records are kept as."""
+"""Gradient sums of several models in one pass equal those of single passes, for every representation."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def several(objective, seed=0):
 
 
 def check(objective, **keywords):
-    """Separate sums and the joint one against single passes."""
+    """Compare separate sums and the joint sum with single passes."""
     w = several(objective)
     singles = [objective.clipped_gradient_sum(own, clip) for own, clip in zip(w, CLIPS, strict=True)]
     separate = objective.separate_gradient_sums(w, CLIPS)
@@ -44,7 +44,7 @@ def test_dense_records(dtype, loss):
 
 
 def records(kind):
-    """The same kind of problem, kept in different ways."""
+    """A problem in each representation of the records."""
     x, y, *_ = awkward_arrays.ordinary(300, 6, np.float64)
     if kind == "softmax":
         return x, (y > 0) + (x[:, 0] > 0), {"loss": "softmax", "n_classes": 3}
@@ -58,7 +58,7 @@ def records(kind):
 
 
 @pytest.mark.parametrize("kind", ["softmax", "tabular", "aggregated", "sparse"])
-def test_other_records(kind):
+def test_other_representations(kind):
     x, y, keywords = records(kind)
     check(Objective(X=x, y=y, row_norm=2.0, **keywords))
 
@@ -85,7 +85,7 @@ def test_folds(kind):
 
 
 @pytest.mark.parametrize("kind", ["dense", "softmax", "tabular", "aggregated", "sparse"])
-def test_models_that_leave_the_same_fold_out(kind):
+def test_models_may_leave_out_the_same_fold(kind):
     x, y, keywords = records(kind)
     objective = Objective(X=x, y=y, row_norm=2.0, **keywords)
     folds = np.random.default_rng(4).integers(-1, 3, objective._n_rows)
@@ -94,11 +94,11 @@ def test_models_that_leave_the_same_fold_out(kind):
     for own, fold, part in zip(w, left_out, made, strict=True):
         alone = objective.separate_gradient_sums(own[None], 0.3, folds=np.where(folds == fold, 0, -1))[0]
         assert same(part, alone) == (fold != -1)
-        if fold in (-1, 7):  # no record is left out, not even one of no fold
+        if fold in (-1, 7):  # no record is left out, not even those that belong to no fold
             assert same(part, objective.clipped_gradient_sum(own, 0.3))
 
 
-def test_a_radius_for_each():
+def test_each_model_may_have_its_radius():
     x, y, *_ = awkward_arrays.ordinary(50, 3, np.float64)
     objective = Objective("logistic", x, y)
     w = np.array([[0.1, 0.2, 0.2], [3.0, 0.0, 0.0]])
@@ -126,7 +126,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG.values(), ids=WRONG)
-def test_arguments_that_do_not_fit(arguments, message):
+def test_bad_arguments(arguments, message):
     objective = Objective("logistic", np.eye(3).repeat(7, axis=0)[:20], np.ones(20))
     with pytest.raises(ValueError, match=message):
         objective.clipped_gradient_sums(**{"weights": np.zeros((2, 3)), "clip": 0.1} | arguments)
@@ -148,21 +148,19 @@ def test_wide_sparse_records_are_not_made_dense():
 @pytest.mark.parametrize("kind", ["float32", "float64", "table", "softmax"])
 def test_files_are_read_once_for_all_models(tmp_path, kind, folded, monkeypatch):
     parquet, pa = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
-    rng = np.random.default_rng(0)
-    x, n = rng.normal(size=(503, 4)).astype("float32" if kind == "float32" else float), 503
-    y = rng.integers(0, 3, n).astype(float) if kind == "softmax" else rng.choice([-1.0, 1.0], n)
-    columns = {f"x{j}": x[:, j] for j in range(4)}
+    rng, n = np.random.default_rng(0), 503
+    x = rng.normal(size=(n, 4)).astype("float32" if kind == "float32" else float)
+    y, settings = rng.choice([-1.0, 1.0], n), {"loss": "logistic"}
+    if kind == "softmax":
+        y, settings = rng.integers(0, 3, n).astype(float), {"loss": "softmax", "n_classes": 3}
+    columns, schema = {f"x{j}": x[:, j] for j in range(4)}, None
     if kind == "table":
         columns["letter"] = rng.choice(list("abc"), n)
-    parquet.write_table(pa.table({**columns, "y": y}), tmp_path / "records.parquet", row_group_size=90)
-    schema = None
-    if kind == "table":
         schema = Schema([Numeric(f"x{j}", -4, 4) for j in range(4)] + [Categorical("letter", list("abc"))])
+    parquet.write_table(pa.table({**columns, "y": y}), tmp_path / "records.parquet", row_group_size=90)
     source = scan_parquet(tmp_path / "records.parquet", label="y", schema=schema, chunk_rows=71)
-    loss = "softmax" if kind == "softmax" else "logistic"
-    settings = {"n_classes": 3} if kind == "softmax" else {}
-    files = Objective(loss, source, **settings)
-    memory = Objective(loss, x if schema is None else schema.encode(columns), y, **settings)
+    files = Objective(X=source, **settings)
+    memory = Objective(X=x if schema is None else schema.encode(columns), y=y, **settings)
     weights = rng.normal(size=(3, *files.shape))
     folds = rng.integers(0, 3, n) if folded else None
     reads, original = [], FileParts.read
@@ -172,8 +170,8 @@ def test_files_are_read_once_for_all_models(tmp_path, kind, folded, monkeypatch)
     assert_same(many, memory.separate_gradient_sums(weights, [0.3, 0.4, 0.5], folds=folds))
 
 
-def test_a_fold_that_no_record_is_in_is_refused():
-    """A slip would give a score on the data that were trained on."""
+def test_empty_folds_are_refused():
+    """Otherwise a mistake would give a score on the training data."""
     x, y = np.ones((6, 2)), np.ones(6)
     fits = [{"epsilon": 1.0, "delta": 1e-5, "fold": 3}]
     with pytest.raises(ValueError, match=r"leaves out fold 3, which no record is in; the folds are 0, 1, 2"):

@@ -1,4 +1,4 @@
-"""The softmax loss and its objective: constants, arguments, and attacks on the clip."""
+"""The softmax loss and its objective: constants, arguments, and attacks on clipping."""
 
 import math
 
@@ -52,15 +52,13 @@ def test_two_classes_are_the_logistic_loss():
 
 
 def test_values_at_zero():
-    loss = Softmax(4)
-    assert loss.value(np.zeros((1, 4)), [2]) == pytest.approx(loss.value_at_zero)
-    assert np.linalg.norm(3.0 * loss.derivative(np.zeros((1, 4)), [2])) == pytest.approx(
-        loss.slope_at_zero(3.0)
-    )
+    loss, zero = Softmax(4), np.zeros((1, 4))
+    assert loss.value(zero, [2]) == pytest.approx(loss.value_at_zero)
+    assert np.linalg.norm(3.0 * loss.derivative(zero, [2])) == pytest.approx(loss.slope_at_zero(3.0))
 
 
 def random_problem(rng, n_classes, row_norm, scale):
-    """A row on the bound, and weights; all scales of certainty."""
+    """A row on the norm bound, and weights of the given scale."""
     z = rng.normal(size=3)
     return z * row_norm / np.linalg.norm(z), rng.normal(size=(3, n_classes)) * scale
 
@@ -84,12 +82,10 @@ def test_smoothness_is_never_exceeded_and_attained(n_classes, row_norm):
     steepest = 0.0
     for scale in np.repeat(np.geomspace(0.1, 30, 10), 100):
         z, w = random_problem(rng, n_classes, row_norm, scale)
-        w[:, :2] -= z[:, None] * ((z @ w[:, :2]) - 3 * scale) / row_norm**2  # two classes share the lead
-        along = (
-            rng.normal(size=w.shape)
-            if rng.random() < 0.5
-            else np.outer(z, np.eye(n_classes)[0] - np.eye(n_classes)[1])
-        )
+        w[:, :2] -= z[:, None] * ((z @ w[:, :2]) - 3 * scale) / row_norm**2  # two classes are equally likely
+        along = np.outer(z, np.eye(n_classes)[0] - np.eye(n_classes)[1])
+        if rng.random() < 0.5:
+            along = rng.normal(size=w.shape)
         v = w + along * 1e-4 / np.linalg.norm(along)
         one, other = (loss.derivative((z @ at)[None], [0])[0] for at in (w, v))
         steepest = max(steepest, float(np.linalg.norm(np.outer(z, one - other)) / np.linalg.norm(v - w)))
@@ -97,7 +93,7 @@ def test_smoothness_is_never_exceeded_and_attained(n_classes, row_norm):
 
 
 def test_distance_of_two_gradients_is_attained():
-    """Rows all but opposite, both sure of the same wrong class: the bound 2 L cannot be lower."""
+    """Nearly opposite rows, both certain of the same wrong class: the bound 2 L is tight."""
     loss = Softmax(3)
     angle = 1e-3
     rows = np.array([[math.cos(angle), math.sin(angle)], [-math.cos(angle), math.sin(angle)]])
@@ -233,7 +229,7 @@ def test_neighbours_stay_within_the_sensitivity(dtype, relation, data, clip):
 
 @dtypes
 def test_the_sensitivity_is_attained(dtype):
-    """Two classes, opposite labels: the gradients are each other's opposite."""
+    """With two classes, gradients for the two labels are opposite."""
     x = np.zeros((9, 4), dtype)
     x[5] = 50
     up, down = (

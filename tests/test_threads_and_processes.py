@@ -1,4 +1,4 @@
-"""Numbers of threads, forked children, process pools, and many threads on the same objects."""
+"""Thread counts, forked children, process pools, and many threads that share objects."""
 
 import ctypes
 import multiprocessing
@@ -22,13 +22,13 @@ from dperm.errors import BudgetExceededError
 from dperm.mechanisms.random_source import random_bits
 from reference import awkward_arrays
 
-LARGE = 1 << 20  # entries of a matrix worth many threads
+LARGE = 1 << 20  # entries of a matrix that is large enough for many threads
 needs_openmp = pytest.mark.skipif(not row_kernels.threads_compiled_in(), reason="a build without threads")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 
 
 def run_python(program, **environment):
-    """What the program prints in a Python of its own; a hanging one fails."""
+    """The words that a program prints in a new Python process; fails if it hangs."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
@@ -43,23 +43,23 @@ def run_python(program, **environment):
 # -- numbers of threads ------------------------------------------------------------------------------
 
 
-def test_small_work_is_done_in_one_thread():
+def test_small_work_uses_one_thread():
     assert threads_for(4, 10) == 1
 
 
 @needs_openmp
-def test_a_number_is_taken_as_it_is():
+def test_explicit_thread_counts_are_used():
     assert threads_for(3, LARGE) == 3
     assert threads_for(None, LARGE) == threads_for(-1, LARGE) == machine_threads() == build_info()["threads"]
 
 
 @needs_openmp
-def test_threadpoolctl_is_heeded():
+def test_threadpoolctl_limits_are_respected():
     with threadpool_limits(1):
         assert machine_threads() == build_info()["threads"] == 1
         assert threads_for(None, LARGE) == threads_for(-1, LARGE) == 1
     with threadpool_limits(64):
-        assert machine_threads() <= (os.cpu_count() or 1)  # a limit, not an order
+        assert machine_threads() <= (os.cpu_count() or 1)  # an upper limit only
 
 
 PRINT_THREADS = "import dperm; print(dperm.build_info()['threads'])"
@@ -67,13 +67,13 @@ PRINT_THREADS = "import dperm; print(dperm.build_info()['threads'])"
 
 @needs_openmp
 @pytest.mark.parametrize("variable", ["OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "LOKY_MAX_CPU_COUNT"])
-def test_environment_variables_are_heeded(variable):
+def test_environment_variables_are_respected(variable):
     assert run_python(PRINT_THREADS, **{variable: "1"}) == ["1"]
 
 
 @needs_openmp
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this platform")
-def test_affinity_is_heeded_whenever_it_changes():
+def test_affinity_is_respected_whenever_it_changes():
     one_core = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
     assert run_python(one_core + PRINT_THREADS) == ["1"]
     assert run_python("import dperm; dperm.build_info(); " + one_core + PRINT_THREADS) == ["1"]
@@ -115,7 +115,7 @@ for _ in range(2):
 
 @needs_openmp
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
-def test_threads_end_when_told_and_start_again():
+def test_openmp_threads_can_be_ended_and_restart():
     total, running, left, again, restarted, at_last = map(int, run_python(END_THREADS))
     assert total == again != 0
     assert running == restarted == left + 2
@@ -124,7 +124,7 @@ def test_threads_end_when_told_and_start_again():
 
 @needs_openmp
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
-def test_limits_hold_for_the_threads_that_exist():
+def test_limits_hold_for_the_threads_that_are_started():
     assert run_python(NEW_THREADS) == ["0", "0", "2"]
 
 
@@ -132,7 +132,7 @@ def test_limits_hold_for_the_threads_that_exist():
 
 
 def in_child(function, fork):
-    """What the function returns in a forked child: words of 64 bits."""
+    """The 64-bit words that the function returns in a forked child."""
     reader, writer = os.pipe()
     child = fork()
     if child == 0:
@@ -147,18 +147,18 @@ def in_child(function, fork):
     return answer
 
 
-def fork_round_python():
+def fork_in_c():
     """Fork as a C library would: Python's own hooks do not run."""
     return ctypes.PyDLL(None).fork()
 
 
-forks = pytest.mark.parametrize("fork", [getattr(os, "fork", None), fork_round_python], ids=["os", "C"])
+forks = pytest.mark.parametrize("fork", [getattr(os, "fork", None), fork_in_c], ids=["os", "C"])
 
 
 @needs_fork
 @forks
-def test_children_are_told_apart_even_by_the_same_number(fork):
-    """In a container of its own a child may have its parent's process number."""
+def test_process_marks_differ_even_with_equal_process_ids(fork):
+    """In another PID namespace a child may have the process id of its parent."""
     here = samplers.process_mark()
     child, grandchild = in_child(
         lambda: [samplers.process_mark(), *in_child(lambda: [samplers.process_mark()], fork)], fork
@@ -171,7 +171,7 @@ def test_children_are_told_apart_even_by_the_same_number(fork):
 
 @needs_fork
 @forks
-def test_noise_never_repeats_in_children(fork):
+def test_noise_is_not_repeated_in_children(fork):
     bits = random_bits()
     samplers.uniform_words(bits, 3)  # leaves bytes in the buffer
     draw = lambda: samplers.uniform_words(bits, 200)  # noqa: E731
@@ -188,7 +188,7 @@ def test_noise_never_repeats_in_children(fork):
 
 @needs_fork
 @forks
-def test_children_compute_in_one_thread(fork):
+def test_forked_children_use_one_thread(fork):
     Objective("logistic", *data(20_000), n_threads=2)  # the parent has used threads
     assert in_child(lambda: [threads_for(4, LARGE), machine_threads()], fork).tolist() == [1, 1]
     assert threads_for(4, LARGE) == (4 if row_kernels.threads_compiled_in() else 1)
@@ -200,7 +200,7 @@ def data(n=6_000, d=8):
 
 
 def searched(n_jobs, ledger=None):
-    """Scores of a grid search over seeded private fits, large enough for several threads."""
+    """Scores of a grid search over seeded private fits that are large enough for several threads."""
     settings = {"solver": "noisy_gd", "solver_options": {"steps": 20}, "random_state": 5, "ledger": ledger}
     model = LogisticRegression(epsilon=1.0, delta=1e-6, classes=[-1, 1], **settings)
     search = GridSearchCV(model, {"l2": [0.0, 0.1]}, cv=2, n_jobs=n_jobs)
@@ -219,7 +219,7 @@ def test_grid_search_in_every_kind_of_pool(backend):
 
 @pytest.mark.filterwarnings("ignore:.*dperm.PrivateSearch chooses")
 @pytest.mark.slow
-def test_a_durable_ledger_serves_a_pool(tmp_path):
+def test_a_durable_ledger_works_in_a_process_pool(tmp_path):
     ledger = open_ledger(
         f"sqlite:///{tmp_path / 'budget.db'}", "data", epsilon=30.0, delta=1e-3, allow_seeded=True
     )
@@ -261,7 +261,7 @@ def test_fits_in_processes_of_every_kind(method):
 
 
 def in_threads(function, arguments, n_threads=6):
-    """Results of calls that start together."""
+    """Results of calls that start at the same time."""
     start = threading.Barrier(n_threads)
 
     def call(argument):
@@ -287,8 +287,8 @@ def test_fits_share_an_objective_and_a_ledger(algorithm):
     assert len(shared.history()) == len(alone.history())
 
 
-def test_kept_predictions_serve_the_weights_that_they_belong_to():
-    """A line search takes over the predictions of a gradient pass, which other threads replace meanwhile."""
+def test_cached_predictions_are_used_for_their_own_weights_only():
+    """A line search reuses predictions of a gradient pass, which other threads overwrite meanwhile."""
     objective = Objective("logistic", *data(), fit_intercept=True)
     rng = np.random.default_rng(2)
     weights, direction = rng.normal(size=(12, 9)), rng.normal(size=9)
@@ -303,7 +303,7 @@ def test_kept_predictions_serve_the_weights_that_they_belong_to():
     assert in_threads(sums, weights) == [sums(w) for w in weights]
 
 
-def test_one_budget_is_never_overspent_by_threads():
+def test_threads_never_overspend_a_budget():
     objective = Objective("logistic", *data(500))
     ledger = Ledger(1.0, 1e-5, allow_seeded=True)
 

@@ -1,4 +1,4 @@
-"""The worked example: its result on Adult, what it is charged, and that nothing else leaves."""
+"""The worked example: its results on Adult, its charges, and that it releases nothing else."""
 
 import importlib.util
 import os
@@ -56,7 +56,7 @@ def test_the_script_stays_within_its_budget(example, monkeypatch, capsys, tmp_pa
     assert all(name in report.output for name in charged)
 
 
-def test_the_model_is_good_and_the_interval_holds(example, table):
+def test_the_model_is_accurate_and_the_interval_plausible(example, table):
     found = example.analyse(table, Ledger(2.0, 1e-6), n=len(table))
     accuracy = found.evaluation.to_dict()["metrics"]["accuracy"]
     assert accuracy["value"] > 0.835
@@ -69,7 +69,7 @@ def test_the_model_is_good_and_the_interval_holds(example, table):
 
 @dataclass
 class Published:
-    """What a replay compares."""
+    """The results that a replay compares."""
 
     numbers: list
     privacy: PrivacyStatement
@@ -82,9 +82,9 @@ class Published:
     __hash__ = None
 
 
-def test_nothing_leaves_but_through_the_door(example, table, monkeypatch):
-    """Of 3,000 records one is taken away: the same releases, within their sensitivities, the same results."""
-    monkeypatch.setattr(secrets, "token_bytes", lambda size: b"\5" * size)  # the coins of both runs are equal
+def test_results_depend_on_the_data_only_through_releases(example, table, monkeypatch):
+    """Without one of 3,000 records, replaying the releases gives the same results, within sensitivities."""
+    monkeypatch.setattr(secrets, "token_bytes", lambda size: b"\5" * size)  # equal randomness in both runs
     some = table.sample(3000, random_state=0).reset_index(drop=True)
 
     def run(records):

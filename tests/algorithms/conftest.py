@@ -1,4 +1,4 @@
-"""What the tests of algorithms watch."""
+"""Fixtures that record the releases of a fit."""
 
 import numpy as np
 import pytest
@@ -9,16 +9,19 @@ from dperm.mechanisms.without_privacy import release_without_privacy
 
 @pytest.fixture
 def record():
-    """Every Gaussian release of a sum: exact and noisy, noise and multiplier, and the budget it spent."""
+    """Every Gaussian release of a sum: exact and noisy values, sigma, noise multiplier and budget."""
     releases = []
 
     def watch(releaser, method, private, *args, **kwargs):
         released = method(releaser, private, *args, **kwargs)
         if method.__name__ == "gaussian_sum":
-            sigma = args[0] * private.sensitivity(releaser.neighbors)
-            exact = np.asarray(release_without_privacy(private))
-            own = {"sigma": sigma, "multiplier": args[0], "budget": releaser.budget}
-            releases.append({"exact": exact, "noisy": released, **own})
+            releases.append({
+                "exact": np.asarray(release_without_privacy(private)),
+                "noisy": released,
+                "sigma": args[0] * private.sensitivity(releaser.neighbors),
+                "multiplier": args[0],
+                "budget": releaser.budget,
+            })  # fmt: skip
         return released
 
     with watch_releases(watch):

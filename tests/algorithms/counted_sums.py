@@ -1,10 +1,10 @@
-"""Count the noisy sums over batches that a run takes."""
+"""Count the noisy batch sums of a run."""
 
 from dperm.mechanisms.release import Releaser
 
 
 def counted_sums(monkeypatch):
-    """Lists of the releasers that open a run of noisy sums, and of the weights that sums are taken at."""
+    """Two lists that fill up: releasers that start a series of noisy sums, and weights of each sum."""
     releasers, weights = [], []
     original = Releaser.noisy_batch_sums
 

@@ -7,13 +7,13 @@ import numpy as np
 from dperm import Objective, algorithms
 from dperm.losses import SquaredError
 
-#: By name: every algorithm that has a budget.
+#: Every algorithm that takes a privacy budget, by name.
 PRIVATE = {
     name: getattr(algorithms, name)
     for name in algorithms.__all__
     if hasattr(getattr(algorithms, name), "needs") and name != "nonprivate"
 }
-#: How batches may be drawn, and under which relation.
+#: Sampling schemes of batches, with the neighbouring relations they support.
 SCHEMES = [
     ("poisson", "add_or_remove"),
     ("poisson", "replace_one"),
@@ -21,13 +21,13 @@ SCHEMES = [
     ("permutation", "add_or_remove"),
     ("permutation", "replace_one"),
 ]
-# As few accesses as show what happens, by the name that an algorithm has for them.
+# Short runs, by the name that an algorithm has for its number of steps.
 FEW = {"steps": 3, "generations": 3, "rounds": 4, "splits": 3, "passes": 1, "max_iter": 3}
 
 
 def problem_for(name, n=60, d=2, **keywords):
     """An objective that the algorithm can minimise."""
-    if name == "noisy_newton":  # refuses fewer records, as no interval would be left
+    if name == "noisy_newton":  # refuses fewer records: noise would leave no interval
         n, keywords = max(n, 2000), {"l2": 0.0, **keywords}
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d))
@@ -46,7 +46,7 @@ def few(name):
 
 
 def small_fit(name, objective=None, **given):
-    """A short run, with other settings where given; seeded but for a ledger, which refuses seeds."""
+    """A short run with given settings; seeded unless there is a ledger, which refuses seeds."""
     seed = 0 if given.get("ledger") is None else None
     settings = {"epsilon": 0.5, "delta": 1e-6, "random_state": seed, **few(name), **given}
     return PRIVATE[name](problem_for(name) if objective is None else objective, **settings)

@@ -1,4 +1,4 @@
-"""Open the secret batches of a run on made-up data."""
+"""Record the secret batches of a run."""
 
 from contextlib import contextmanager
 
@@ -7,12 +7,12 @@ from dperm.mechanisms.batches import watch_batches
 
 @contextmanager
 def recorded_batches(n):
-    """A list of the index arrays of the batches drawn inside the block, for a data set of n records."""
+    """A list of index arrays of the batches drawn inside the with block, for a data set of n records."""
     indices = []
 
-    def open_it(rows):
+    def watch(rows):
         indices.append(rows._among(n, n))
         return rows
 
-    with watch_batches(open_it):
+    with watch_batches(watch):
         yield indices

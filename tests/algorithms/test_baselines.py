@@ -31,7 +31,7 @@ def test_nonprivate_is_sklearns_optimum(fit_intercept, l2):
     assert result.privacy.epsilon == math.inf
 
 
-def test_nonprivate_huber_has_zero_gradient_and_beats_a_peer():
+def test_nonprivate_huber_has_zero_gradient_and_beats_sklearn():
     X, _ = separable()
     y = X @ np.arange(5.0) + np.random.default_rng(1).standard_t(2, size=len(X))
     obj = Objective(Huber(1.0), X, y, l2=1e-3, row_norm=2.0, fit_intercept=True)
@@ -51,7 +51,7 @@ def heavy_tailed(n=400):
     "loss", [Absolute(), Pinball(0.8), EpsilonInsensitive(0.3), Power(1.2), Huber(0.5), Hinge()], ids=str
 )
 @pytest.mark.parametrize("l2", [0.0, 0.1])
-def test_the_certificate_holds_against_a_search_for_better_weights(loss, l2):
+def test_optimality_certificate_survives_a_search_for_better_weights(loss, l2):
     X, y = heavy_tailed()
     y = np.where(y > 0, 1.0, -1.0) if loss.classification else y
     obj = Objective(loss, X, y, l2=l2, row_norm=9.0, fit_intercept=True, n_threads=1)
@@ -71,8 +71,8 @@ def test_the_certificate_holds_against_a_search_for_better_weights(loss, l2):
     assert polished.fun >= at_optimum - certificate["bias"] - certificate["gradient_norm"] * distance
 
 
-def test_nonprivate_median_is_a_vertex():
-    """Without noise in most targets the least absolute deviations recover the weights exactly."""
+def test_least_absolute_deviations_recover_exact_weights():
+    """Four fifths of the targets have no noise."""
     X, _ = heavy_tailed()
     w = np.array([1.0, -2.0, 0.5, 3.0])
     y = X @ w
@@ -82,7 +82,7 @@ def test_nonprivate_median_is_a_vertex():
 
 
 @pytest.mark.parametrize("loss", [Welsch(1.0), Tukey(3.0)], ids=str)
-def test_a_loss_that_is_not_convex_ends_in_a_local_minimum_and_says_so(loss):
+def test_nonconvex_losses_end_in_a_reported_local_minimum(loss):
     X, y = heavy_tailed()
     obj = Objective(loss, X, y, row_norm=9.0, n_threads=1)
     result = nonprivate(obj)
@@ -94,7 +94,7 @@ def test_a_loss_that_is_not_convex_ends_in_a_local_minimum_and_says_so(loss):
     assert min(nearby) > obj.value(result.coef)
 
 
-def test_exact_majority_is_marked():
+def test_exact_majority_is_reported_as_not_private():
     result = majority(objective())
     assert not result.privacy.private
     _, y = separable()
@@ -116,6 +116,6 @@ def test_private_majority_is_one_noisy_count(neighbors, sensitivity):
     ]
     privacy = majority(obj, 0.5, 1e-6, neighbors=neighbors).privacy
     assert privacy.sensitivity == sensitivity
-    # 2000 draws: the variance is known to 3.2 %; 5.5 of these
+    # 2000 draws: the variance has a standard error of 3.2 %; 5.5 of these
     assert abs(np.var(sums - y.sum()) / privacy.noise_scale**2 - 1) < 0.175
     assert len(ledger.history()) == 2000

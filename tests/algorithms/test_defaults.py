@@ -1,10 +1,11 @@
-"""Rules behind default settings, and small problems on which they once failed."""
+"""The rules of default settings, and regression tests on small problems."""
 
 import math
 
 import numpy as np
 import pytest
 
+from algorithms.problems import excess
 from dperm import Objective, algorithms
 from dperm.accounting import Neighbours, gdp_mu
 from dperm.algorithms.dp_agd import dp_agd_schedule
@@ -25,7 +26,7 @@ def problem(l2=0.0, mu=0.1, loss=None, **public):
 
 @pytest.mark.parametrize("schedule", [noisy_gd_schedule, dp_agd_schedule])
 @pytest.mark.parametrize("loss", [Logistic(), Huber(0.3)], ids=lambda loss: loss.name)
-def test_the_clip_rises_to_the_longest_gradient_with_the_ridge_term(schedule, loss):
+def test_ridge_term_raises_the_clip_up_to_the_longest_gradient(schedule, loss):
     clips = [schedule(problem(l2, loss=loss)).clip for l2 in (0.0, 1e-3, 0.1, 1.0)]
     assert clips == sorted(clips)
     assert clips[0] < 0.5 * clips[-1]
@@ -33,12 +34,12 @@ def test_the_clip_rises_to_the_longest_gradient_with_the_ridge_term(schedule, lo
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.01, 0.3])
-def test_the_share_of_a_clip_does_not_depend_on_the_unit_of_the_rows(l2):
+def test_clip_share_is_invariant_to_the_unit_of_the_rows(l2):
     scaled = PublicProblem(5_000, 20, 0.1, Logistic(), 300.0, l2 * 100.0**2)
     assert math.isclose(clip_share(problem(l2), 3.0, 0.02), clip_share(scaled, 300.0, 0.02))
 
 
-def test_steps_and_momentum_take_noisy_descent_less_far_under_a_ridge_term():
+def test_ridge_term_shortens_the_reach_of_noisy_descent():
     settings = {l2: noisy_gd_schedule(problem(l2)) for l2 in (0.0, 0.01, 0.1, 1.0)}
     reach = {l2: own.step_size / (1.0 - own.momentum) for l2, own in settings.items()}
     assert list(reach.values()) == sorted(reach.values(), reverse=True)
@@ -47,7 +48,7 @@ def test_steps_and_momentum_take_noisy_descent_less_far_under_a_ridge_term():
 
 @pytest.mark.parametrize("schedule", [noisy_gd_schedule, dp_agd_schedule, dp_newton_schedule])
 @pytest.mark.parametrize("l2", [0.0, 0.1])
-def test_replacing_a_record_is_half_the_budget(schedule, l2):
+def test_replace_one_schedules_are_those_of_half_the_budget(schedule, l2):
     replaced = schedule(problem(l2, 0.2, neighbors=Neighbours.REPLACE_ONE))
     assert replaced == schedule(problem(l2, 0.1))
     once = problem(l2, 0.2, neighbors=Neighbours.REPLACE_ONE).per_record()
@@ -55,7 +56,7 @@ def test_replacing_a_record_is_half_the_budget(schedule, l2):
 
 
 def saturated(n=4_000, d=5, l2=0.1):
-    """Targets that no weights get close to under their ridge term: every slope is as steep as it gets."""
+    """Targets out of reach under the ridge term: the loss of every record has its largest slope."""
     rng = np.random.default_rng(0)
     X = rng.uniform(0.0, 1.0, (n, d))
     y = 8.0 + X @ rng.uniform(0.0, 1.0, d)
@@ -76,29 +77,27 @@ def labelled(n, d, strength, l2=0.0, seed=0):
     )
 
 
-def excess(objective, solver, epsilon, **settings):
-    """Excess of the objective over that of the weights 0."""
-    best = objective.value(algorithms.nonprivate(objective).coef)
-    coef = solver(objective, epsilon, DELTA, random_state=0, **settings).coef
-    return (objective.value(coef) - best) / (objective.value(np.zeros(objective.shape)) - best)
+def relative_excess(objective, solver, epsilon):
+    """Excess of a seeded fit as a fraction of that of the weights 0."""
+    return excess(objective, getattr(algorithms, solver)(objective, epsilon, DELTA, random_state=0).coef)
 
 
 @pytest.mark.parametrize("solver", ["noisy_gd", "dp_agd", "dp_sgd", "output_perturbation_gd"])
-def test_a_strong_ridge_term_is_no_hindrance(solver):
-    assert excess(saturated(), getattr(algorithms, solver), 0.2) < 0.02
+def test_a_strong_ridge_term_does_not_prevent_convergence(solver):
+    assert relative_excess(saturated(), solver, 0.2) < 0.02
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.4, 6.4])
-def test_output_perturbation_takes_no_more_steps_than_a_ridge_term_leaves_to_do(epsilon):
+def test_ridge_term_limits_the_steps_of_output_perturbation(epsilon):
     def steps(l2):
         return output_perturbation_schedule(labelled(2_000, 5, 10.0, l2), epsilon, DELTA).steps
 
     assert steps(1.0) < steps(0.1) < 2.5 * steps(0.0) + 10
 
 
-def test_noise_on_a_minimiser_with_a_weak_ridge_term_does_not_drown_it():
+def test_extra_ridge_keeps_the_noise_of_a_minimiser_useful():
     weak = labelled(2_000, 5, 10.0, l2=1e-4)
-    assert excess(weak, algorithms.output_perturbation_minimum, 0.4) < 1.0
+    assert relative_excess(weak, "output_perturbation_minimum", 0.4) < 1.0
     extra = [
         default_extra_l2(weak, epsilon, DELTA, Neighbours.ADD_OR_REMOVE) for epsilon in (0.1, 1.0, 10.0, 1e4)
     ]
@@ -107,30 +106,21 @@ def test_noise_on_a_minimiser_with_a_weak_ridge_term_does_not_drown_it():
     assert default_extra_l2(weak, math.inf, DELTA, Neighbours.ADD_OR_REMOVE) == 0.0
 
 
-def test_the_published_minimiser_has_no_further_ridge_term():
-    fit = algorithms.output_perturbation_minimum(
-        labelled(500, 3, 3.0, l2=0.1), 1.0, 0.0, neighbors="replace_one", calibration="paper"
-    )
-    assert fit.privacy.public["extra_l2"] == 0.0
+def test_the_published_minimiser_has_no_extra_ridge_term():
+    data, fit = labelled(500, 3, 3.0, l2=0.1), algorithms.output_perturbation_minimum
+    published = {"neighbors": "replace_one", "calibration": "paper"}
+    assert fit(data, 1.0, 0.0, **published).privacy.public["extra_l2"] == 0.0
     with pytest.raises(ValueError, match="extra_l2"):
-        algorithms.output_perturbation_minimum(
-            labelled(500, 3, 3.0, l2=0.1),
-            1.0,
-            0.0,
-            neighbors="replace_one",
-            calibration="paper",
-            extra_l2=0.1,
-        )
+        fit(data, 1.0, 0.0, extra_l2=0.1, **published)
 
 
 @pytest.mark.parametrize("solver", ["dp_sgd_gradient", "dp_newton", "dp_agd"])
-def test_more_budget_is_worth_having(solver):
-    data, run = labelled(4_000, 20, 30.0), getattr(algorithms, solver)
-    little, much = (excess(data, run, epsilon) for epsilon in (0.5, 8.0))
+def test_more_budget_lowers_the_loss(solver):
+    little, much = (relative_excess(labelled(4_000, 20, 30.0), solver, epsilon) for epsilon in (0.5, 8.0))
     assert much < 0.75 * little
 
 
-def test_dp_agd_starts_with_longer_steps_where_there_is_much_signal():
+def test_dp_agd_starts_with_longer_steps_when_there_is_more_signal():
     steps = [
         dp_agd_schedule(PublicProblem(n, 4, gdp_mu(0.4, DELTA), Logistic(), 2.0)).step_max
         for n in (1_000, 100_000, 10_000_000)

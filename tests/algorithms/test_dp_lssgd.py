@@ -1,4 +1,4 @@
-"""DP-LSSGD and DP-LSAdam: twins, noise, the false theorem, smoothing of the right weights."""
+"""DP-LSSGD and DP-LSAdam: numpy reference, noise, the theorem that is false, which weights are smoothed."""
 
 import math
 import warnings
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from algorithms.problems import objective
+from algorithms.problems import objective, zero_rows
 from algorithms.recorded_batches import recorded_batches
 from dperm import Objective
 from dperm.accounting import noise_multiplier
@@ -21,10 +21,9 @@ both = pytest.mark.parametrize("algorithm", [dp_lssgd, dp_lsadam])
 
 
 @both
-def test_noise_is_that_of_dp_sgd_and_smoothing_comes_after_it(algorithm):
-    """Records without information: the first gradient of the callback is the smoothed noise."""
-    obj = Objective("logistic", np.zeros((1000, 300)), np.ones(1000), row_norm=1.0)
-    seen = {}
+def test_noise_is_that_of_dp_sgd_smoothed_afterwards(algorithm):
+    """On zero rows the first gradient of the callback is the smoothed noise."""
+    obj, seen = zero_rows(1000, d=300), {}
     for name, fit in [
         ("plain", dp_sgd),
         ("smoothed", lambda *args, **kwargs: algorithm(*args, smoothing=5.0, **kwargs)),
@@ -38,7 +37,7 @@ def test_noise_is_that_of_dp_sgd_and_smoothing_comes_after_it(algorithm):
     np.testing.assert_array_equal(seen["smoothed"], laplacian_smoothing(seen["plain"], 5.0))
 
 
-def test_without_smoothing_it_is_dp_sgd():
+def test_without_smoothing_it_equals_dp_sgd():
     settings = {"random_state": 2, **SHORT}
     plain = dp_sgd(objective(), 1.0, 1e-6, **settings).coef
     np.testing.assert_array_equal(dp_lssgd(objective(), 1.0, 1e-6, smoothing=0.0, **settings).coef, plain)
@@ -48,8 +47,7 @@ def test_without_smoothing_it_is_dp_sgd():
 
 @both
 def test_images_are_smoothed_in_both_directions(algorithm):
-    obj = Objective("logistic", np.zeros((1000, 12)), np.ones(1000), row_norm=1.0, fit_intercept=True)
-    gradients = []
+    obj, gradients = zero_rows(1000, d=12, fit_intercept=True), []
     for shape in ((3, 4), None):
         algorithm(
             obj, 1.0, 1e-6, smoothing=2.0 if shape else 0.0, image_shape=shape, steps=1, random_state=1,
@@ -68,34 +66,30 @@ def test_without_noise_it_reaches_the_optimum(algorithm):
     assert obj.value(result.coef) - obj.value(best) < 1e-6
 
 
-def no_information(n):
-    return Objective("logistic", np.zeros((n, 1)), np.ones(n), row_norm=1.0)
+@both
+def test_paper_mode_uses_the_published_noise_where_the_accountant_confirms_it(algorithm):
+    settings = {"batch_size": 500, "steps": 200, "clip": 1.0, "calibration": "paper"}
+    statement = algorithm(zero_rows(5000), 1.0, 1e-5, **settings).privacy
+    nu = math.sqrt(8 * 200 * (2 * math.log(1e5) + 1)) / 5000
+    assert statement.noise_scale == pytest.approx(500 * nu, rel=1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tight = algorithm(zero_rows(5000), 1.0, 1e-5, **(settings | {"calibration": "tight"}))
+    assert tight.privacy.noise_scale < 0.7 * statement.noise_scale
 
 
-class TestPaperMode:
-    @both
-    def test_published_noise_where_the_accountant_confirms_it(self, algorithm):
-        settings = {"batch_size": 500, "steps": 200, "clip": 1.0, "calibration": "paper"}
-        statement = algorithm(no_information(5000), 1.0, 1e-5, **settings).privacy
-        nu = math.sqrt(8 * 200 * (2 * math.log(1e5) + 1)) / 5000
-        assert statement.noise_scale == pytest.approx(500 * nu, rel=1e-12)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            tight = algorithm(no_information(5000), 1.0, 1e-5, **(settings | {"calibration": "tight"}))
-        assert tight.privacy.noise_scale < 0.7 * statement.noise_scale
-
-    # single steps in which the stated condition holds and the claim is false
-    @both
-    @pytest.mark.parametrize(
-        ("n", "batch_size", "delta", "epsilon"),
-        [(1000, 10, 1e-6, 0.083), (50_000, 500, 1e-5, 0.075), (1000, 100, 1e-5, 0.75)],
-    )
-    def test_refused_where_the_theorem_is_false(self, algorithm, n, batch_size, delta, epsilon):
-        with pytest.raises(ValueError, match="dp_lssgd"):
-            algorithm(
-                no_information(n), epsilon, delta, batch_size=batch_size, steps=1, calibration="paper",
-                sampling="without_replacement", neighbors="replace_one",
-            )  # fmt: skip
+# single steps that satisfy the condition of the theorem, but not its claim
+@both
+@pytest.mark.parametrize(
+    ("n", "batch_size", "delta", "epsilon"),
+    [(1000, 10, 1e-6, 0.083), (50_000, 500, 1e-5, 0.075), (1000, 100, 1e-5, 0.75)],
+)
+def test_paper_mode_is_refused_where_the_theorem_is_false(algorithm, n, batch_size, delta, epsilon):
+    with pytest.raises(ValueError, match="dp_lssgd"):
+        algorithm(
+            zero_rows(n), epsilon, delta, batch_size=batch_size, steps=1, calibration="paper",
+            sampling="without_replacement", neighbors="replace_one",
+        )  # fmt: skip
 
 
 def three_classes():
@@ -105,7 +99,7 @@ def three_classes():
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 3.0])
-def test_each_class_is_smoothed_on_its_own(smoothing):
+def test_each_class_is_smoothed_separately(smoothing):
     """Without noise and without clipping, against plain numpy."""
     X, y = three_classes()
     obj = Objective(Softmax(3), X, y.astype(float), row_norm=9.0, fit_intercept=True)
@@ -122,7 +116,7 @@ def test_each_class_is_smoothed_on_its_own(smoothing):
 
 
 @pytest.mark.parametrize("algorithm", [dp_sgd, dp_lssgd, dp_lsadam])
-def test_weights_of_any_shape_are_noisy_and_projected(algorithm):
+def test_softmax_weights_are_noisy_and_projected(algorithm):
     X, y = three_classes()
     obj = Objective(Softmax(3), X, y.astype(float), row_norm=2.0, fit_intercept=True)
     coef = algorithm(obj, 1.0, 1e-6, radius=0.5, batch_size=50, steps=20, random_state=0).coef

@@ -1,4 +1,4 @@
-"""Newton's method with double noise: twin, sensitivity of a direction, budget, guarantee."""
+"""Newton's method with noise on gradient and direction: numpy reference, sensitivity, budget, paper mode."""
 
 import math
 
@@ -12,22 +12,15 @@ from dperm.algorithms import dp_newton, nonprivate
 from dperm.algorithms.dp_newton import dp_newton_schedule
 from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Huber, Logistic, SquaredError, SquaredHinge
-from dperm.mechanisms import release_without_privacy
 from dperm.objective.second_moments import symmetric_matrix
 from reference import numpy_algorithms as twin
-
-RELATIONS = ["add_or_remove", "replace_one"]
-
-
-def opened(bounded):
-    return np.asarray(release_without_privacy(bounded))
-
+from reference.exact import RELATIONS, assert_attained, assert_change_within, opened
 
 # -- the direction -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("upper", [False, True])
-def test_the_direction_solves_the_system(upper):
+def test_the_direction_solves_the_newton_system(upper):
     obj = objective(l2=0.05)
     rng = np.random.default_rng(0)
     w, gradient = rng.normal(size=(2, 6))
@@ -43,12 +36,10 @@ def test_the_direction_solves_the_system(upper):
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Huber(0.5), SquaredHinge(), SquaredError(3.0)])
-def test_the_upper_bound_lies_above_the_hessian_and_a_step_never_overshoots(loss):
+def test_upper_bound_dominates_the_hessian_and_steps_never_overshoot(loss):
     rng = np.random.default_rng(0)
     X, y = separable(n=400)
     obj = Objective(loss, X, y)
-    from dperm.objective.second_moments import symmetric_matrix
-
     for scale in (0.0, 1e-4, 1.0, 30.0):
         w = scale * rng.normal(size=5)
         exact, above = (
@@ -61,7 +52,7 @@ def test_the_upper_bound_lies_above_the_hessian_and_a_step_never_overshoots(loss
 
 
 def neighbours_of_direction(rng, relation, dimension, n_public):
-    """Few records, so that one weighs much; the last differs."""
+    """Few records, so that one matters much; the last differs."""
     X = rng.normal(size=(4, dimension)) * rng.choice([0.01, 1.0, 3.0], size=(4, 1))
     other = np.append(X[:3], rng.normal(size=(1, dimension)) * 3, axis=0)
     first = X if relation == "replace_one" else X[:3]
@@ -81,23 +72,21 @@ def test_neighbours_stay_within_the_sensitivity(relation):
         shift = float(np.exp(rng.uniform(-8, 2)))
         upper = bool(rng.integers(2))
         a, b = (each.newton_direction(w, gradient, shift, upper=upper) for each in (one, other))
-        assert a.grid == b.grid
-        moved = np.linalg.norm((a._integers - b._integers) * a.grid)
-        assert moved <= a.sensitivity(relation)
+        assert_change_within(a, b, relation)
 
 
 @pytest.mark.parametrize("shift", [0.01, 1.0, 30.0])
 @pytest.mark.parametrize("n_public", [4, 1000])
 def test_the_sensitivity_of_a_direction_is_attained(shift, n_public):
-    """A lone record along the gradient, at the largest curvature; but for the rounding to the grid."""
+    """Up to rounding to the grid, by a single record along the gradient at the largest curvature."""
     gradient = np.array([0.6, 0.8])
     nothing, record = (
         Objective("logistic", [row], [1.0], row_norm=2.0, n_public=n_public)
         for row in ([0.0, 0.0], list(9.0 * gradient))
     )
     a, b = (each.newton_direction([0.0, 0.0], gradient, shift) for each in (nothing, record))
-    moved = np.linalg.norm((a._integers - b._integers) * a.grid)
-    assert (1 - 3e-3) * a.add_or_remove <= moved <= a.add_or_remove
+    assert_attained(a, b, "add_or_remove", 3e-3)
+    assert_change_within(a, b, "add_or_remove")
 
 
 def test_more_records_than_the_error_bound_allows_for_are_refused():
@@ -111,7 +100,7 @@ def test_more_records_than_the_error_bound_allows_for_are_refused():
 # -- the algorithm -----------------------------------------------------------------------------------
 
 
-def test_without_noise_it_is_the_numpy_twin():
+def test_without_noise_it_equals_the_numpy_reference():
     X, y = separable()
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
     result = dp_newton(obj, math.inf, 1e-6, steps=5, shift=0.02, clip=10.0, hessian="exact")
@@ -127,7 +116,7 @@ def test_without_noise_it_reaches_the_optimum(hessian):
     np.testing.assert_allclose(result.coef, nonprivate(obj).coef, atol=1e-6)
 
 
-def test_with_little_noise_it_comes_close():
+def test_with_little_noise_it_comes_close_to_the_optimum():
     obj = objective(n=20_000)
     best = obj.value(nonprivate(obj).coef)
     assert obj.value(dp_newton(obj, 4.0, 1e-6, random_state=0).coef) < best + 0.005 < obj.value(np.zeros(6))
@@ -145,7 +134,7 @@ def test_the_schedule_scales_with_the_rows(mu, n, d):
 
 @pytest.mark.parametrize("neighbors", RELATIONS)
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-5, 1e-9), (0.03, 1e-6), (0.1, 1e-6), (0.3, 1e-6)])
-def test_defaults_with_little_budget_are_about_as_good_as_zero(epsilon, delta, neighbors):
+def test_with_little_budget_defaults_are_not_much_worse_than_zero(epsilon, delta, neighbors):
     obj = objective(n=500)
     loss = np.mean([
         obj.value(dp_newton(obj, epsilon, delta, neighbors=neighbors, random_state=seed).coef)
@@ -165,8 +154,8 @@ def test_the_published_budget_is_that_of_the_lemma(epsilon, delta):
         assert rho + math.sqrt(4 * rho * math.log(math.sqrt(math.pi * rho) / delta)) == pytest.approx(epsilon)
 
 
-def test_the_paper_mode_releases_what_the_paper_releases(record):
-    """Of each step: gradient, trace and direction, with 0.7, 0.03 and 0.27 of its rho."""
+def test_paper_mode_makes_the_releases_of_the_paper(record):
+    """In each step: gradient, trace and direction, with 0.7, 0.03 and 0.27 of its rho."""
     obj = objective(n=5000)
     result = dp_newton(obj, 3.0, 1e-7, calibration="paper", random_state=0)
     rho = zcdp_rho_of_lemma(3.0, 1e-7)
@@ -182,7 +171,7 @@ def test_the_paper_mode_releases_what_the_paper_releases(record):
 
 
 def test_the_published_shift_follows_the_trace():
-    """Without noise to speak of it is the published formula of the exact trace."""
+    """With almost no noise: the published formula applied to the exact trace."""
     X, y = separable(n=3000)
     obj = Objective("logistic", X, y, row_norm=1.0)
     result = dp_newton(obj, 3.0, 1e-7, calibration="paper", random_state=0, steps=1, hessian="exact")
@@ -193,18 +182,16 @@ def test_the_published_shift_follows_the_trace():
     assert result.history[0]["shift"] == pytest.approx(expected, rel=0.01)
 
 
-def test_the_trace_is_that_of_the_hessian_and_its_bound_holds():
+def test_the_trace_is_that_of_the_hessian_and_its_sensitivity_is_attained():
     X, y = separable(n=200)
     w = np.linspace(-1, 1, 6)
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
     less = Objective("logistic", X[1:], y[1:], row_norm=1.5, fit_intercept=True, n_public=200)
-    traces = [o.hessian_trace(w) for o in (obj, less)]
-    matrix = symmetric_matrix(np.asarray(release_without_privacy(obj.hessian_sum(w))))
-    opened_traces = [float(np.asarray(release_without_privacy(trace))[0]) for trace in traces]
-    assert opened_traces[0] == pytest.approx(np.trace(matrix), rel=1e-9)
-    assert 0.0 <= opened_traces[0] - opened_traces[1] <= traces[0].sensitivity("add_or_remove")
-    # Attained, up to rounding, by a row on the bound at a prediction of 0.
+    whole, part = (each.hessian_trace(w) for each in (obj, less))
+    matrix = symmetric_matrix(opened(obj.hessian_sum(w)))
+    assert opened(whole)[0] == pytest.approx(np.trace(matrix), rel=1e-9)
+    assert 0.0 <= opened(whole)[0] - opened(part)[0] <= whole.sensitivity("add_or_remove")
+    # attained, up to rounding, by a row on the norm bound at a prediction of 0
     one = Objective("logistic", np.array([[1.5]]), [1.0], row_norm=1.5, n_public=200)
     trace = one.hessian_trace(np.zeros(1))
-    value = float(np.asarray(release_without_privacy(trace))[0])
-    assert 0.99 * trace.add_or_remove < value <= trace.add_or_remove
+    assert 0.99 * trace.add_or_remove < opened(trace)[0] <= trace.add_or_remove

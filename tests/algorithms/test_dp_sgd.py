@@ -1,4 +1,4 @@
-"""DP-SGD: twin, noise of every accountant, secrecy of the batches, budget, reproducibility."""
+"""DP-SGD: numpy reference, noise of every accountant, secrecy of the batches, budget, sensitivity."""
 
 import math
 from dataclasses import replace
@@ -9,7 +9,7 @@ from scipy.stats import chi2
 
 from algorithms.counted_sums import counted_sums
 from algorithms.every_algorithm import SCHEMES
-from algorithms.problems import objective, separable
+from algorithms.problems import objective, separable, zero_rows
 from algorithms.recorded_batches import recorded_batches
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu, noise_multiplier
@@ -30,7 +30,7 @@ def smooth_columns(gradient):
     return np.append(twin.smoothing_by_fft(gradient[:-1], 3.0), gradient[-1])
 
 
-# The algorithm, its settings, and their twins: what a step makes of a gradient, and how that is smoothed.
+# The algorithm, its settings, and their numpy counterparts: the optimizer step and the gradient smoothing.
 FAMILY = {
     "momentum": (dp_sgd, {"optimizer": "momentum"}, twin.heavy_ball, None),
     "adam": (dp_sgd, {"optimizer": "adam"}, twin.adam, None),
@@ -42,7 +42,7 @@ FAMILY = {
 @pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
 @pytest.mark.parametrize("method", FAMILY)
 @pytest.mark.parametrize("tail", [0.0, 0.4, 1.0])
-def test_without_noise_it_is_the_numpy_twin(sampling, neighbors, method, tail):
+def test_without_noise_it_equals_the_numpy_reference(sampling, neighbors, method, tail):
     algorithm, own, move, smooth = FAMILY[method]
     X, y = separable()
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, l2=0.1, penalize_intercept=True)
@@ -62,10 +62,9 @@ def test_without_noise_it_is_the_numpy_twin(sampling, neighbors, method, tail):
 
 
 def test_noise_reaches_the_weights_as_calibrated():
-    """Records without information: weights are sums of noise, of the variance that is claimed."""
-    obj = Objective("logistic", np.zeros((1000, 400)), np.ones(1000), row_norm=1.0)
+    """On zero rows the weights are sums of noise with the stated variance."""
     settings = {"batch_size": 50, "steps": 20, "clip": 0.3, "momentum": 0.0, "tail": 0.0, "step_size": 1.0}
-    result = dp_sgd(obj, 1.0, 1e-6, random_state=0, **settings)
+    result = dp_sgd(zero_rows(1000, d=400), 1.0, 1e-6, random_state=0, **settings)
     z = noise_multiplier(1.0, 1e-6, batch_size=50, n_samples=1000, steps=20)
     assert result.privacy.noise_scale == z * 0.3
     score = np.sum((result.coef / (z * 0.3 / 50)) ** 2) / 20
@@ -74,7 +73,7 @@ def test_noise_reaches_the_weights_as_calibrated():
 
 @pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])
-def test_noise_is_the_clip_times_the_multiplier_under_every_relation(sampling, neighbors, accountant):
+def test_noise_scale_is_clip_times_noise_multiplier(sampling, neighbors, accountant):
     settings = {"sampling": sampling, "neighbors": neighbors, "accountant": accountant}
     statement = dp_sgd(objective(), 0.8, 1e-6, **SHORT, **settings).privacy
     z = noise_multiplier(0.8, 1e-6, batch_size=100, n_samples=2000, steps=30, **settings)
@@ -84,8 +83,8 @@ def test_noise_is_the_clip_times_the_multiplier_under_every_relation(sampling, n
     assert statement.accountant == ("gdp" if sampling == "permutation" else accountant)
 
 
-def test_a_radius_does_not_tighten_what_replacing_a_sampled_record_costs():
-    """Sampled accounting counts a record as absent or present: half the replacement is one presence."""
+def test_a_radius_does_not_lower_the_replace_one_noise_of_sampled_batches():
+    """Accounting of samples needs the norm bound of one gradient, not the smaller distance of two."""
     obj = objective(fit_intercept=False)
     statement = dp_sgd(
         obj, 0.8, 1e-6, neighbors="replace_one", radius=0.1, batch_size=100, steps=5, clip=9.0
@@ -96,7 +95,7 @@ def test_a_radius_does_not_tighten_what_replacing_a_sampled_record_costs():
     assert statement.noise_scale >= z * longest
 
 
-# Tight advanced composition, and the published one; see tests/accounting for the moments accountant.
+# Tight and published advanced composition; tests/accounting covers the moments accountant.
 @pytest.mark.parametrize(
     ("accountant", "calibration", "multiplier"),
     [
@@ -106,22 +105,19 @@ def test_a_radius_does_not_tighten_what_replacing_a_sampled_record_costs():
     ],
 )
 def test_noise_of_published_settings(accountant, calibration, multiplier):
-    obj = Objective("logistic", np.zeros((1000, 1)), np.ones(1000), row_norm=1.0)
-    statement = dp_sgd(
-        obj, 1.0, 1e-5, batch_size=10, steps=100, clip=0.5, accountant=accountant, calibration=calibration
-    ).privacy
+    settings = {"batch_size": 10, "steps": 100, "clip": 0.5, "accountant": accountant}
+    statement = dp_sgd(zero_rows(1000), 1.0, 1e-5, calibration=calibration, **settings).privacy
     relative = 2e-3 if accountant == "pld" else 1e-9
     assert statement.noise_scale / 0.5 == pytest.approx(multiplier, rel=relative)
 
 
-def test_moments_accountant_has_a_floor():
-    obj = Objective("logistic", np.zeros((10_000, 1)), np.ones(10_000), row_norm=1.0)
+def test_moments_accountant_has_a_lowest_epsilon():
     settings = {"batch_size": 52, "steps": 1000, "accountant": "moments", "clip": 1.0}
     for calibration in ("tight", "paper"):
-        statement = dp_sgd(obj, 0.6, 1e-8, calibration=calibration, **settings).privacy
+        statement = dp_sgd(zero_rows(10_000), 0.6, 1e-8, calibration=calibration, **settings).privacy
         assert statement.noise_scale == pytest.approx(4.36, rel=2e-3)
         with pytest.raises(ValueError, match="max_moment"):
-            dp_sgd(obj, 0.5, 1e-8, calibration=calibration, **settings)
+            dp_sgd(zero_rows(10_000), 0.5, 1e-8, calibration=calibration, **settings)
 
 
 def test_paper_mode_refuses_steps_that_cost_too_much():
@@ -142,18 +138,15 @@ def test_without_noise_it_reaches_the_optimum():
     assert obj.value(sampled.coef) - obj.value(best) < 1e-4
 
 
-def empty(n):
-    """n records without information, 2000 publicly."""
-    return Objective("logistic", np.zeros((n, 3)), np.ones(n), n_public=2000)
-
-
 def test_samples_and_noise_come_from_different_streams():
-    """The noise of a seed does not depend on how many records a sample is drawn from."""
-    first, second = (dp_sgd(empty(n), 1.0, 1e-6, random_state=5, **SHORT).coef for n in (2000, 700))
+    """The noise of a seed does not depend on the number of records that are sampled from."""
+    first, second = (
+        dp_sgd(zero_rows(n, n_public=2000, d=3), 1.0, 1e-6, random_state=5, **SHORT).coef for n in (2000, 700)
+    )
     np.testing.assert_array_equal(first, second)
 
 
-def test_an_empty_batch_is_released_like_any_other():
+def test_empty_batches_are_released_like_any_other():
     with recorded_batches(2000) as batches:
         result = dp_sgd(objective(), 1.0, 1e-6, batch_size=0.01, steps=50, clip=0.3, random_state=0)
     assert sum(len(batch) == 0 for batch in batches) >= 45
@@ -165,17 +158,17 @@ def test_an_empty_batch_is_released_like_any_other():
     ("algorithm", "sampling", "neighbors"),
     [*((dp_sgd, *scheme) for scheme in SCHEMES), *((each, *SCHEMES[0]) for each in (dp_lssgd, dp_lsadam))],
 )
-def test_all_that_was_planned_is_spent(monkeypatch, algorithm, sampling, neighbors):
-    doors, steps = counted_sums(monkeypatch)
+def test_the_planned_budget_is_spent_exactly(monkeypatch, algorithm, sampling, neighbors):
+    releasers, steps = counted_sums(monkeypatch)
     ledger = Ledger(0.7, 1e-7, neighbors=neighbors)
     settings = {"sampling": sampling, "neighbors": neighbors, **SHORT}
     algorithm(objective(), 0.7, 1e-7, ledger=ledger, **settings)
-    (door,) = doors
+    (releaser,) = releasers
     assert len(steps) == 30
-    assert door.budget.spent_units == door.budget.total_units == 30
+    assert releaser.budget.spent_units == releaser.budget.total_units == 30
     assert 0.0 < ledger.spent <= 0.7
     with pytest.raises(BudgetExceededError):
-        door.budget.spend(door.budget.event)
+        releaser.budget.spend(releaser.budget.event)
 
 
 @pytest.mark.parametrize(("sampling", "neighbors"), SCHEMES)
@@ -183,8 +176,8 @@ def test_all_that_was_planned_is_spent(monkeypatch, algorithm, sampling, neighbo
     ("algorithm", "step_size", "place"),
     [(dp_sgd, 0.5, 0), (dp_sgd, 0.5, 17), (dp_sgd, 0.5, 59), (dp_lssgd, 0.1, 7), (dp_lsadam, 0.1, 7)],
 )
-def test_no_record_moves_a_batch_sum_further(algorithm, step_size, place, sampling, neighbors):
-    """Wherever the record stands; its place stays empty, or is taken by another record."""
+def test_no_record_moves_a_batch_sum_beyond_the_sensitivity(algorithm, step_size, place, sampling, neighbors):
+    """At any position; the record is replaced by an empty one or by another record."""
     rng = np.random.default_rng(place)
     X, y = rng.normal(size=(60, 4)), np.sign(rng.normal(size=60))
     other_X, other_y = X.copy(), y.copy()
@@ -205,7 +198,7 @@ def test_no_record_moves_a_batch_sum_further(algorithm, step_size, place, sampli
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(), Huber(2.0)])
 @pytest.mark.parametrize("mu", [1e-4, 0.01, 0.3, 5.0, math.inf])
 @pytest.mark.parametrize(("n", "d"), [(20, 2), (40_000, 100), (10**7, 10_000)])
-def test_schedule_is_made_of_public_numbers_in_range(loss, mu, n, d):
+def test_schedule_is_in_range_for_any_public_numbers(loss, mu, n, d):
     schedule = minibatch_schedule(PublicProblem(n, d, mu, loss, 2.0))
     assert min(512, n) <= schedule.batch_size <= n
     assert schedule.batch_size == round(schedule.batch_size)
@@ -213,7 +206,7 @@ def test_schedule_is_made_of_public_numbers_in_range(loss, mu, n, d):
 
 
 @pytest.mark.parametrize("steps", [None, 7, 4000])
-def test_softmax_runs_take_many_short_steps_that_go_as_far(steps):
+def test_softmax_schedules_take_more_and_shorter_steps(steps):
     X, y = separable(n=6000)
     obj = Objective("softmax", X, y > 0, n_classes=2, row_norm=2.0)
     problem = PublicProblem(6000, obj.dimension, gdp_mu(0.05, 1e-6), obj.loss, 2.0)
@@ -227,7 +220,7 @@ def test_softmax_runs_take_many_short_steps_that_go_as_far(steps):
 
 
 @pytest.mark.parametrize("steps", [0, 2.5, "many"])
-def test_steps_are_checked_before_a_schedule_is_made_of_them(steps):
+def test_steps_are_checked_before_the_schedule(steps):
     X, y = separable(n=600)
     ledger = Ledger(10.0, 1e-3)
     for solver in (dp_sgd, dp_lssgd):
@@ -237,9 +230,7 @@ def test_steps_are_checked_before_a_schedule_is_made_of_them(steps):
 
 
 def test_shuffled_epochs_cost_one_gaussian_release_each():
-    obj = objective()
-    statement = dp_sgd(
-        obj, 1.0, 1e-6, sampling="permutation", batch_size=300, steps=13, clip=0.3
-    ).privacy  # 6 batches an epoch: three epochs
+    settings = {"sampling": "permutation", "batch_size": 300, "steps": 13}  # 6 batches per epoch: 3 epochs
+    statement = dp_sgd(objective(), 1.0, 1e-6, clip=0.3, **settings).privacy
     assert statement.noise_scale == pytest.approx(0.3 * math.sqrt(3) / gdp_mu(1.0, 1e-6), rel=1e-8)
     assert statement.mu == gdp_mu(1.0, 1e-6)

@@ -1,35 +1,30 @@
-"""SGD with output perturbation: twin, calibration, sensitivity attained, guarantee, reproducibility."""
+"""SGD with output perturbation: numpy reference, calibration, sensitivity attained, guarantee."""
 
 import math
 
 import numpy as np
 import pytest
 
-from algorithms.problems import objective, secret_bits, separable
+from algorithms.problems import objective, secret_bits, separable, zero_rows
 from dperm import Objective, algorithms, losses
 from dperm.algorithms import nonprivate
 from dperm.errors import PrivacyWarning
 from dperm.mechanisms.sampling import permutation, uniform_integers
-from dperm.mechanisms.without_privacy import release_without_privacy
 from dperm.objective.stochastic_descent import DescentPlan
+from reference.exact import opened
 from reference.sgd_twin import sgd
 
 EXACT = {"epsilon": math.inf, "delta": 1e-6}
 
 
 def dp_sgd_output(objective, *budget, neighbors="replace_one", **settings):
-    """The algorithm under the relation of its paper."""
+    """The algorithm under the neighbouring relation of its paper."""
     return algorithms.dp_sgd_output(objective, *budget, neighbors=neighbors, **settings)
 
 
-def zero_rows(n, loss="logistic"):
-    """n records without information: what remains is the calibration."""
-    return Objective(loss, np.zeros((n, 1)), np.ones(n), row_norm=1.0)
-
-
 def order_of(seed, n):
-    """The order in which a seeded run goes through the records."""
-    return permutation(secret_bits(seed), n)
+    """The order in which a seeded run visits the records."""
+    return np.asarray(permutation(secret_bits(seed), n), dtype=np.int64)
 
 
 # -- calibration against published tables ------------------------------------------------------------
@@ -50,26 +45,24 @@ def order_of(seed, n):
     ],
 )
 def test_noise_of_the_published_examples(loss, eta, n, passes, average, settings, sensitivity, sigma):
-    result = dp_sgd_output(
-        zero_rows(n, loss), 1.0, 1e-6, step_size=eta, passes=passes, clip=math.inf, mechanism="gaussian",
-        output="average" if average else "last", **settings,
+    privacy, null = (
+        dp_sgd_output(
+            zero_rows(n, loss), 1.0, 1e-6, step_size=eta, passes=passes, clip=math.inf, mechanism="gaussian",
+            output="average" if average else "last", neighbors=neighbors, **settings,
+        ).privacy
+        for neighbors in ("replace_one", "add_or_remove")
     )  # fmt: skip
-    # a thousandth is kept for rounding to the grid
-    assert sensitivity <= result.privacy.sensitivity <= sensitivity * 1.0011
+    # a thousandth is reserved for rounding to the grid
+    assert sensitivity <= privacy.sensitivity <= sensitivity * 1.0011
     if sigma is not None:
-        assert sigma <= result.privacy.noise_scale <= sigma * 1.0011
-    assert result.privacy.steps == n * passes // settings.get("batch_size", 1)
-    null = dp_sgd_output(
-        zero_rows(n, loss), 1.0, 1e-6, step_size=eta, passes=passes, clip=math.inf, mechanism="gaussian",
-        output="average" if average else "last", neighbors="add_or_remove", **settings,
-    )  # fmt: skip
-    assert null.privacy.sensitivity < result.privacy.sensitivity
-    if not settings.get("smooth_kink", True):
-        return
-    assert null.privacy.sensitivity == pytest.approx(result.privacy.sensitivity / 2, rel=1e-3)
+        assert sigma <= privacy.noise_scale <= sigma * 1.0011
+    assert privacy.steps == n * passes // settings.get("batch_size", 1)
+    assert null.sensitivity < privacy.sensitivity
+    if settings.get("smooth_kink", True):
+        assert null.sensitivity == pytest.approx(privacy.sensitivity / 2, rel=1e-3)
 
 
-def test_a_projection_caps_the_sensitivity_at_the_diameter():
+def test_projection_limits_the_sensitivity_to_the_diameter():
     result = dp_sgd_output(
         zero_rows(100, losses.SoftMargin(1.5)), 1.0, 1e-6, step_size=0.5, passes=3, radius=1.0, output="last"
     )
@@ -115,7 +108,7 @@ def test_realised_counts_follow_the_indices_drawn():
 
 @pytest.mark.parametrize("output", ["average", "last"])
 @pytest.mark.parametrize(("batch_size", "radius"), [(1, math.inf), (7, 0.5)])
-def test_without_noise_it_is_the_numpy_twin(batch_size, radius, output):
+def test_without_noise_it_equals_the_numpy_reference(batch_size, radius, output):
     X, y = separable(n=100)
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, l2=0.1)
     result = dp_sgd_output(
@@ -133,7 +126,7 @@ def test_without_noise_it_is_the_numpy_twin(batch_size, radius, output):
     assert not result.privacy.private
 
 
-def test_decreasing_steps_are_the_twins_and_reach_the_optimum():
+def test_decreasing_steps_equal_the_reference_and_reach_the_optimum():
     X, y = separable(n=300)
     obj = Objective("logistic", X, y, row_norm=1.5, l2=0.1)
     settings = {"step_sizes": "decreasing", "batch_size": 5, "clip": math.inf, "random_state": 2}
@@ -182,10 +175,9 @@ def test_overlapping_ramps_shorten_the_steps():
 
 
 def distance(plan, order, one, other):
-    """Of the weights that two runs end with, not rounded to a coarse grid."""
+    """Distance between the final weights of two runs, on a fine grid."""
     ends = [
-        release_without_privacy(obj.sgd_weights(plan, order, add_or_remove=1e-9, replace_one=1e-9))
-        for obj in (one, other)
+        opened(obj.sgd_weights(plan, order, add_or_remove=1e-9, replace_one=1e-9)) for obj in (one, other)
     ]
     return np.linalg.norm(ends[0] - ends[1])
 
@@ -193,8 +185,9 @@ def distance(plan, order, one, other):
 def steepest_pair(q, n, eta, bound):
     """Two runs on ``|y - u|^q`` whose distance grows as fast as the recursion allows, in n dimensions.
 
-    Record 0 differs: targets +-bound along axis 0. Record t looks along the current difference with just
-    the residual gap at which a step expands most, its target half-way, and else along an axis of its own.
+    Record 0 differs: targets +-bound along axis 0. Record t has a component along the current difference of
+    the two runs, with the residual gap that a step expands most and its target half-way; the rest of its row
+    lies along an axis of its own.
     """
     loss, p = losses.Power(q, bound) if q > 1 else losses.Absolute(bound), q - 1.0
     gap = 1e-6
@@ -217,14 +210,14 @@ def steepest_pair(q, n, eta, bound):
 
 
 @pytest.mark.parametrize("q", [1.0, 1.25, 1.5, 1.8])
-def test_the_sensitivity_to_a_pass_is_attained(q):
+def test_the_sensitivity_of_a_pass_is_attained(q):
     n, eta, seed, bound = 24, 0.05, 3, 1.0
     loss, X, targets = steepest_pair(q, n, eta, bound)
-    order = np.asarray(order_of(seed, n), dtype=np.int64)
+    order = order_of(seed, n)
     rows, ys = np.empty_like(X), np.empty_like(targets)
     rows[order], ys[:, order] = X, targets
     one, other = (Objective(loss, rows, y, row_norm=1.0 + 1e-12) for y in ys)
-    # w = 0 at the start, where the changed record comes first: its gradient is that of the ball {0}.
+    # The changed record comes first, at w = 0: its gradient is bounded by the constant of the ball {0}.
     clip = loss.lipschitz(1.0, 0.0)
     result = dp_sgd_output(
         one, **EXACT, passes=1, step_size=eta, output="last", smooth_kink=False, clip=clip, random_state=seed
@@ -234,10 +227,10 @@ def test_the_sensitivity_to_a_pass_is_attained(q):
     assert 0.9985 * result.privacy.sensitivity <= moved <= result.privacy.sensitivity
 
 
-def test_the_sensitivity_of_the_average_is_attained_in_smooth_steps():
-    """A record far from its target pushes the same way in every pass."""
+def test_the_sensitivity_for_smooth_losses_is_attained():
+    """A record far from its target pushes in the same direction in every pass."""
     n, passes, seed = 20, 4, 7
-    order = np.asarray(order_of(seed, n), dtype=np.int64)
+    order = order_of(seed, n)
     for batch_size in (1, 4):
         X = np.zeros((n, 2))
         X[order[0], 0] = 1.0
@@ -246,20 +239,17 @@ def test_the_sensitivity_of_the_average_is_attained_in_smooth_steps():
         one, other = (Objective(losses.Huber(1.0), X, targets) for targets in y)
         for output in ("average", "last"):
             settings = {"passes": passes, "batch_size": batch_size, "step_size": 0.5, "output": output}
-            stated = dp_sgd_output(
-                one, **EXACT, random_state=seed, clip=math.inf, **settings
-            ).privacy.sensitivity
-            plan = DescentPlan(
-                one.loss, passes * n // batch_size, batch_size, 0.5, math.inf, average=output == "average"
-            )
+            result = dp_sgd_output(one, **EXACT, random_state=seed, clip=math.inf, **settings)
+            steps, stated = passes * n // batch_size, result.privacy.sensitivity
+            plan = DescentPlan(one.loss, steps, batch_size, 0.5, math.inf, average=output == "average")
             assert 0.9985 * stated <= distance(plan, order, one, other) <= stated
 
 
 @pytest.mark.parametrize("batch_size", [1, 10, 20])
 def test_the_decreasing_schedule_attains_its_bound_for_every_batch_size(batch_size):
-    """2 L/(l2 n), not divided by the batch size once more."""
+    """2 L/(l2 n), with no further division by the batch size."""
     n, l2, seed = 200, 1.0, 1
-    order = np.asarray(order_of(seed, n), dtype=np.int64)
+    order = order_of(seed, n)
     X = np.zeros((n, 1))
     X[order[-1]] = 0.01
     y = np.zeros((2, n))
@@ -279,8 +269,8 @@ def test_the_decreasing_schedule_attains_its_bound_for_every_batch_size(batch_si
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "absolute", "soft_margin", "squared_hinge"])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove"])
-def test_no_neighbour_found_moves_the_result_further(loss, relation):
-    """Random and adversarial replacements; l2, batches and a ball that bites."""
+def test_no_neighbour_found_exceeds_the_sensitivity(loss, relation):
+    """Random and adversarial replacements, with l2, mini-batches and an active projection."""
     rng = np.random.default_rng(0)
     worst = 0.0
     for trial in range(60):
@@ -292,7 +282,7 @@ def test_no_neighbour_found_moves_the_result_further(loss, relation):
         other_X[place] = -X[place] if trial % 3 else 10 * rng.normal(size=d)
         other_y[place] = -y[place] if trial % 5 else y[place]
         if relation == "add_or_remove":
-            other_X[place], other_y[place] = np.nan, 1.0  # a record that counts for nothing
+            other_X[place], other_y[place] = np.nan, 1.0  # with non_finite="zero" it contributes nothing
         smooth = loss in ("logistic", "squared_hinge")
         settings = {
             "passes": int(rng.integers(1, 4)),
@@ -334,14 +324,14 @@ def test_pure_guarantee_and_choice_of_noise():
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "norm_laplace"])
-def test_one_release_uses_up_the_budget(releases, mechanism):
+def test_one_release_spends_the_budget(releases, mechanism):
     dp_sgd_output(objective(), 0.7, 1e-7, mechanism=mechanism)
     ((method, budget),) = releases
     assert method == f"{mechanism}_sum"
     assert budget.total_units - 2 <= budget.spent_units <= budget.total_units
 
 
-def test_a_gradient_without_bound_is_refused_with_advice():
+def test_unbounded_gradients_are_refused_with_advice():
     X, y = separable(n=100)
     with pytest.raises(ValueError, match="pass clip, or a radius"):
         dp_sgd_output(Objective("squared_hinge", X, y), 1.0, 1e-6, clip=math.inf)
@@ -356,7 +346,7 @@ def test_the_published_noise_without_a_radius():
     objective = zero_rows(1000, losses.SoftMargin(1.5))
     with pytest.warns(PrivacyWarning, match="outside the range"):  # epsilon < 1 in the paper
         result = dp_sgd_output(objective, 1.0, 1e-6, calibration="paper", passes=1, step_size=0.02)
-    assert result.privacy.noise_scale == pytest.approx(138.7607186, rel=5e-3)  # room for rounding to the grid
+    assert result.privacy.noise_scale == pytest.approx(138.7607186, rel=5e-3)  # rounding to the grid
     assert result.privacy.noise_scale >= 138.7607186
     assert result.privacy.public["iterate_bound"] == pytest.approx(
         6.321397585 * math.sqrt(1000 / 999), rel=1e-6
@@ -376,10 +366,10 @@ Q_LOSSES = [
 @pytest.mark.parametrize("loss", Q_LOSSES, ids=repr)
 @pytest.mark.parametrize("output", ["average", "last"])
 @pytest.mark.parametrize("l2", [0.0, 0.5])
-def test_without_clip_and_radius_no_record_moves_more(loss, output, l2):
-    """The changed record pulls the other way, with others that drive the iterates as far as they go."""
+def test_without_clip_and_radius_no_record_exceeds_the_sensitivity(loss, output, l2):
+    """The changed record pulls in the opposite direction, the others drive the iterates outwards."""
     rng, n, eta, passes, seed = np.random.default_rng(1), 30, 0.05, 4, 5
-    order = np.asarray(order_of(seed, n), dtype=np.int64)
+    order = order_of(seed, n)
     settings = {"passes": passes, "step_size": eta, "clip": math.inf, "output": output, "random_state": seed}
     closest = 0.0
     for trial in range(12):
@@ -402,9 +392,9 @@ def test_without_clip_and_radius_no_record_moves_more(loss, output, l2):
 
 @pytest.mark.parametrize("loss", Q_LOSSES, ids=repr)
 def test_the_bound_on_the_iterates_is_not_reached(loss):
-    """It is enforced by a projection, which must leave every run as it is: the program is the paper's."""
+    """It is enforced by a projection that must never be active, so that the algorithm is the paper's."""
     rng, n, seed = np.random.default_rng(2), 40, 3
-    order = np.asarray(order_of(seed, n), dtype=np.int64)
+    order = order_of(seed, n)
     for eta in (0.01, 0.1, 0.25):
         X = np.ones((n, 1)) * (1.0 if eta < 0.2 else rng.choice([-1.0, 1.0], (n, 1)))
         y = np.ones(n) if loss.classification else np.full(n, loss.target_bound)
@@ -413,10 +403,10 @@ def test_the_bound_on_the_iterates_is_not_reached(loss):
         free = DescentPlan(loss, 3 * n, 1, eta, math.inf, average=False)
         weights = objective.sgd_weights(free, order, add_or_remove=1.0, replace_one=1.0)
         bound = dp_sgd_output(objective, **EXACT, **settings).privacy.public["iterate_bound"]
-        assert np.linalg.norm(release_without_privacy(weights)) < bound
+        assert np.linalg.norm(opened(weights)) < bound
 
 
-def test_an_unbounded_run_needs_a_short_step_and_a_ridge_on_every_weight():
+def test_unbounded_runs_need_short_steps_and_ridge_on_every_weight():
     X, y = np.eye(4), np.array([1.0, -1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match=r"step_size must be at most 1/\(l2 \+ beta\) = 0.5"):
         dp_sgd_output(Objective(losses.SoftMargin(2.0), X, y), 1.0, 1e-6, clip=math.inf, step_size=0.9)

@@ -1,4 +1,4 @@
-"""What holds for every private algorithm alike."""
+"""Properties of every private algorithm."""
 
 import inspect
 
@@ -12,7 +12,7 @@ from dperm.accounting import Ledger
 from dperm.errors import BudgetExceededError, DataError
 from dperm.mechanisms.hooks import watch_releases
 
-# Passes over the data, by the names that an objective has for them.
+# Methods of an objective that make a pass over the data.
 PASSES = [
     name
     for name in dir(Objective)
@@ -37,7 +37,7 @@ def test_the_ledger_is_charged_once_and_before_the_data_are_touched(name, monkey
 
 
 @pytest.mark.parametrize("name", PRIVATE)
-def test_ledger_and_statement_come_from_the_same_facts(name):
+def test_ledger_entry_and_statement_agree(name):
     ledger = Ledger(0.5, 1e-6)
     privacy = small_fit(name, ledger=ledger).privacy
     entered = ledger.history()[0].statement
@@ -48,7 +48,7 @@ def test_ledger_and_statement_come_from_the_same_facts(name):
         assert entered[fact] == getattr(privacy, fact)
 
 
-def test_the_statement_names_the_ceiling_of_the_ledger():
+def test_the_statement_mentions_the_ceiling_of_the_ledger():
     notes = [
         small_fit("noisy_gd", ledger=Ledger(1.0, 1e-6, ceiling=top)).privacy.ledger for top in (1.0, 4.0)
     ]
@@ -58,8 +58,8 @@ def test_the_statement_names_the_ceiling_of_the_ledger():
 
 @pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
 @pytest.mark.parametrize("name", PRIVATE)
-def test_the_statement_tells_the_last_release(name, neighbors):
-    """Sensitivity and scale are those of what was drawn last, under the relation of the fit."""
+def test_the_statement_describes_the_last_release(name, neighbors):
+    """Its sensitivity and noise scale, under the neighbouring relation of the fit."""
     seen = []
 
     def watch(releaser, method, private, *args, **kwargs):
@@ -69,7 +69,7 @@ def test_the_statement_tells_the_last_release(name, neighbors):
 
     with watch_releases(watch):
         privacy = small_fit(name, neighbors=neighbors).privacy
-    assert seen or privacy.steps == 0  # a random number of rounds may be none
+    assert seen or privacy.steps == 0  # a random number of rounds may be zero
     vectors = [record for record in seen[-1].releases if not record.selection] if seen else []
     if vectors:
         assert (privacy.sensitivity, privacy.noise_scale) == (vectors[-1].sensitivity, vectors[-1].scale)
@@ -78,9 +78,9 @@ def test_the_statement_tells_the_last_release(name, neighbors):
 
 
 LARGE = {"batch_size": 6000, "steps": 7}
-# Settings under which an algorithm takes another way through the records.
-WAYS = [
-    # Two runs of 4 random rounds would both take no step in one case of 16.
+# Settings that select different code paths of an algorithm.
+VARIANTS = [
+    # Two runs of 4 random rounds would both make no step in one case of 16.
     *((name, {"rounds": 1000} if name == "rrpsgd" else {}) for name in PRIVATE),
     *(("dp_sgd", {"sampling": sampling, "neighbors": neighbors, **LARGE}) for sampling, neighbors in SCHEMES),
     *((name, LARGE) for name in ("dp_lssgd", "dp_lsadam")),
@@ -93,11 +93,11 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "settings"), WAYS)
+@pytest.mark.parametrize(("name", "settings"), VARIANTS)
 def test_seeded_runs_repeat_on_any_number_of_threads(name, settings):
     def coef(seed, threads):
         objective = problem_for(name, 20_000, 20, n_threads=threads)
-        # Noise shows in every weight; those that stay zero until they stand out need more budget.
+        # Noise must show in every weight. Weights that stay zero until they are significant need more budget.
         epsilon = 0.5 if name in ("preconditioned_gd", "noisy_newton") else 1e-3
         return small_fit(name, objective, epsilon=epsilon, random_state=seed, **settings).coef
 
@@ -105,7 +105,7 @@ def test_seeded_runs_repeat_on_any_number_of_threads(name, settings):
     for threads in (2, 3):
         np.testing.assert_array_equal(first, coef(3, threads))
     assert np.any(first != coef(4, 2))
-    if name != "privgene":  # may choose the same few candidates
+    if name != "privgene":  # may select the same few candidates
         assert np.any(coef(None, 1) != coef(None, 2))
 
 
@@ -124,7 +124,7 @@ def test_seeded_runs_repeat_on_any_number_of_threads(name, settings):
         ("sufficient_statistics", {}, 1),
     ],
 )
-def test_the_budget_is_used_up_and_not_passed(name, settings, count, neighbors, releases):
+def test_the_budget_is_spent_and_not_exceeded(name, settings, count, neighbors, releases):
     result = small_fit(name, problem_for(name, 2000), neighbors=neighbors, **settings)
     assert len(releases) == result.privacy.steps == count
     budget = releases[-1][1]
@@ -150,7 +150,7 @@ def test_projection_keeps_every_iterate_in_the_ball(name):
         ("dp_sgd_output", {}),
     ],
 )
-def test_more_records_than_places_are_refused_before_the_charge(name, settings):
+def test_more_records_than_n_public_are_refused_before_the_charge(name, settings):
     ledger = Ledger(1.0, 1e-6)
     with pytest.raises(DataError, match="n_public = 59"):
         small_fit(name, problem_for(name, n_public=59), ledger=ledger, **settings)
@@ -158,7 +158,7 @@ def test_more_records_than_places_are_refused_before_the_charge(name, settings):
 
 
 @pytest.mark.parametrize("name", ["dp_sgd_output", "objective_perturbation", "output_perturbation_gd"])
-def test_the_statement_says_what_add_or_remove_means(name):
+def test_the_statement_explains_add_or_remove(name):
     one, other = (
         " ".join(str(small_fit(name, neighbors=relation).privacy).split())
         for relation in ("add_or_remove", "replace_one")

@@ -1,8 +1,9 @@
-"""Default settings with few records: a private fit is not much worse than the weights 0."""
+"""With few records and default settings, a private fit is not much worse than the weights 0."""
 
 import numpy as np
 import pytest
 
+from algorithms.problems import rows_in_unit_ball
 from dperm import Objective
 from dperm.algorithms import dp_newton, dp_sgd_gradient, dp_sgd_output
 from dperm.losses import Logistic, SquaredError
@@ -15,8 +16,7 @@ by_name = pytest.mark.parametrize(
 
 def problem(loss):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(N, D))
-    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    X = rows_in_unit_ball(rng, N, D)
     scores = X @ rng.normal(size=D)
     if loss.classification:
         y = np.where(scores + 0.3 * rng.normal(size=N) > 0, 1.0, -1.0)
@@ -26,7 +26,7 @@ def problem(loss):
 
 
 def relative_loss(loss, algorithm, *budget, **settings):
-    """Mean loss of seeded fits, so that a test is no gamble, over that of the weights 0."""
+    """Mean loss of seeded fits, relative to the loss of the weights 0."""
     X, y = problem(loss)
     obj = Objective(loss, X, y, row_norm=1.5, fit_intercept=True, n_threads=1)
 

@@ -1,4 +1,4 @@
-"""Noisy gradient descent: calibration, twin, guarantee, reproducibility, audit."""
+"""Noisy gradient descent: calibration, numpy reference, audit, default schedule, several fits together."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
-from algorithms.problems import objective, separable
+from algorithms.problems import excess, objective, separable, zero_rows
 from dperm import Objective, datasets
 from dperm.accounting import Ledger, gdp_mu, units
 from dperm.algorithms import dp_sgd, fit, noisy_gd, noisy_gd_many, nonprivate
@@ -28,12 +28,7 @@ from reference import numpy_algorithms as twin
 from reference.replaced_noise import scaled_noise
 
 
-def zero_rows(n):
-    """n records without information: what remains is the calibration."""
-    return Objective("logistic", np.zeros((n, 1)), np.ones(n), row_norm=1.0)
-
-
-# Published tables: sigma on the mean gradient for T iterates, that is T - 1 noisy gradients.
+# Published tables: sigma of the mean gradient for T iterates, that is T - 1 noisy gradients.
 @pytest.mark.parametrize(
     ("n", "T", "clip", "epsilon", "delta", "neighbors", "sigma"),
     [
@@ -43,7 +38,7 @@ def zero_rows(n):
     ],
 )
 def test_noise_of_the_published_examples(n, T, clip, epsilon, delta, neighbors, sigma):
-    obj = Objective("squared_hinge", np.zeros((n, 1)), np.ones(n), row_norm=1.0)
+    obj = zero_rows(n, "squared_hinge")
     result = noisy_gd(obj, epsilon, delta, steps=T - 1, clip=clip, neighbors=neighbors)
     assert result.privacy.noise_scale / n == pytest.approx(sigma, rel=1e-8)
     assert result.n_iter == result.privacy.steps == T - 1
@@ -52,22 +47,21 @@ def test_noise_of_the_published_examples(n, T, clip, epsilon, delta, neighbors, 
 @pytest.mark.parametrize(
     ("neighbors", "sigma"), [("replace_one", 0.04079767243), ("add_or_remove", 0.02713639446)]
 )
-def test_noise_on_a_ball_uses_what_the_loss_allows_there(neighbors, sigma):
+def test_noise_on_a_ball_uses_the_gradient_bound_of_the_loss_there(neighbors, sigma):
     result = noisy_gd(zero_rows(1000), 1.0, 1e-5, steps=99, clip=2.0, radius=1.0, neighbors=neighbors)
-    # 2^-18 of the bound is kept for rounding
+    # 2^-18 of the bound is reserved for rounding
     assert sigma <= result.privacy.noise_scale / 1000 <= sigma * (1 + 2.0**-17)
 
 
 @pytest.mark.parametrize("tail", [1.0, 0.3])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_without_noise_it_is_the_numpy_twin(momentum, tail):
+def test_without_noise_it_equals_the_numpy_reference(momentum, tail):
     X, y = separable()
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
-    schedule = NoisyGDSchedule(steps=50, clip=0.3, step_size=2.0, momentum=momentum, tail=tail)
     settings = {"steps": 50, "clip": 0.3, "step_size": 2.0, "momentum": momentum, "tail": tail}
     result = noisy_gd(obj, math.inf, 1e-6, **settings)
     rows = twin.scaled_rows(X, 1.5, True)
-    expected = twin.noisy_gd(rows, y, 0.0, schedule, np.random.default_rng())
+    expected = twin.noisy_gd(rows, y, 0.0, NoisyGDSchedule(**settings), np.random.default_rng())
     np.testing.assert_allclose(result.coef, expected, atol=1e-8)
     assert not result.privacy.private
 
@@ -78,66 +72,59 @@ def test_without_noise_it_reaches_the_optimum():
     np.testing.assert_allclose(result.coef, nonprivate(obj).coef, atol=1e-6)
 
 
-def test_one_step_more_than_planned_is_refused(monkeypatch):
+def test_exceeding_the_planned_budget_is_refused(monkeypatch):
     planned = units.gaussian_noise_multiplier
     monkeypatch.setattr(fit, "gaussian_noise_multiplier", lambda *args: planned(*args) * (1 - 1e-6))
     with pytest.raises(BudgetExceededError):
         noisy_gd(objective(), 1.0, 1e-6, steps=50)
 
 
-class TestPaperMode:
-    def test_noise_is_the_textbook_gaussian(self):
-        result = noisy_gd(objective(), 0.5, 1e-6, steps=99, clip=0.5, calibration="paper")
-        expected = math.sqrt(100) * math.sqrt(2 * math.log(1.25e6)) / 0.5 * 0.5
-        assert result.privacy.noise_scale == pytest.approx(expected, rel=1e-12)
+def test_paper_mode_uses_the_textbook_gaussian():
+    result = noisy_gd(objective(), 0.5, 1e-6, steps=99, clip=0.5, calibration="paper")
+    expected = math.sqrt(100) * math.sqrt(2 * math.log(1.25e6)) / 0.5 * 0.5
+    assert result.privacy.noise_scale == pytest.approx(expected, rel=1e-12)
 
-    def test_outside_the_proof_it_warns(self):
-        with pytest.warns(PrivacyWarning, match="epsilon < 1"):
-            noisy_gd(objective(), 2.0, 1e-6, calibration="paper")
+
+def test_paper_mode_warns_outside_the_range_of_its_proof():
+    with pytest.warns(PrivacyWarning, match="epsilon < 1"):
+        noisy_gd(objective(), 2.0, 1e-6, calibration="paper")
 
 
 class TestAudit:
-    """Two neighbours: an empty record with and without a record at the clip, all steps one way."""
+    """Neighbours: an empty record with and without a record whose gradient has the clipping norm."""
 
     STEPS, RUNS, EPSILON, DELTA = 10, 400, 2.0, 1e-3
 
     def statistic(self, present, seed):
         X = np.array([[0.0], [1.0]]) if present else np.array([[0.0]])
         obj = Objective("logistic", X, np.ones(len(X)), row_norm=1.0, n_public=2)
-        total = []
+        gradients = []
         result = noisy_gd(
-            obj,
-            self.EPSILON,
-            self.DELTA,
-            steps=self.STEPS,
-            clip=1e-3,
-            step_size=1e-3,
-            momentum=0.0,
-            random_state=seed,
-            callback=lambda released: total.append(released["gradient"][0]),
-        )
-        return 2 * np.sum(total) / result.privacy.noise_scale / math.sqrt(self.STEPS)
+            obj, self.EPSILON, self.DELTA, steps=self.STEPS, clip=1e-3, step_size=1e-3, momentum=0.0,
+            random_state=seed, callback=lambda released: gradients.append(released["gradient"][0]),
+        )  # fmt: skip
+        return 2 * np.sum(gradients) / result.privacy.noise_scale / math.sqrt(self.STEPS)
 
     def measured_mu(self):
-        """Distance of the two means in standard deviations of the claim, with its standard error."""
+        """Distance of the two means in pooled standard deviations, and its standard error."""
         absent = np.array([self.statistic(False, seed) for seed in range(self.RUNS)])
-        there = np.array([self.statistic(True, 10**6 + seed) for seed in range(self.RUNS)])
-        spread = math.sqrt((absent.var(ddof=1) + there.var(ddof=1)) / 2)
-        return abs(absent.mean() - there.mean()) / spread, math.sqrt(2 / self.RUNS)
+        present = np.array([self.statistic(True, 10**6 + seed) for seed in range(self.RUNS)])
+        spread = math.sqrt((absent.var(ddof=1) + present.var(ddof=1)) / 2)
+        return abs(absent.mean() - present.mean()) / spread, math.sqrt(2 / self.RUNS)
 
-    def test_measured_leakage_is_the_claim_and_not_more(self):
+    def test_measured_leakage_equals_the_claim(self):
         mu, error = self.measured_mu()
         claim = gdp_mu(self.EPSILON, self.DELTA)
         # false alarm beyond 5 standard errors: 6e-7
         assert claim - 5.5 * error < mu < claim + 5.5 * error
 
-    def test_halved_noise_is_caught(self):
+    def test_halved_noise_is_detected(self):
         with scaled_noise(0.5):
             mu, error = self.measured_mu()
         assert mu - 5.5 * error > gdp_mu(self.EPSILON, self.DELTA)
 
 
-def test_schedule_looks_at_public_numbers_only_and_scales_with_the_rows():
+def test_schedule_scales_with_the_rows():
     one = noisy_gd_schedule(PublicProblem(10_000, 20, 0.3, Logistic(), 1.0))
     three = noisy_gd_schedule(PublicProblem(10_000, 20, 0.3, Logistic(), 3.0))
     assert three.clip == pytest.approx(3 * one.clip)
@@ -156,8 +143,8 @@ def test_schedule_looks_at_public_numbers_only_and_scales_with_the_rows():
     ],
     ids=["huber", "absolute", "pinball", "epsilon_insensitive"],
 )
-def test_the_unit_of_the_targets_does_not_matter(make):
-    """Targets in a unit half as long: weights twice as large, and the noise with them."""
+def test_fits_are_equivariant_to_the_unit_of_the_targets(make):
+    """Targets in a unit half as long give weights and noise twice as large."""
     X, _ = separable()
     y = X @ np.arange(X.shape[1]) / 8.0
     runs = [
@@ -168,7 +155,7 @@ def test_the_unit_of_the_targets_does_not_matter(make):
 
 
 def bend_of_the_clipped_slope(loss, row_norm):
-    """Mean curvature in the weights over the bend from end to end of the slopes clipped to [-1, 1]."""
+    """Mean curvature in the weights over the range in which the slope, clipped to [-1, 1], changes."""
     p = np.linspace(-3.0, 3.0, 600_001)
     slope = np.clip(loss.derivative(p, 1.0 if loss.classification else 0.0), -1.0, 1.0)
     bending = p[(slope > slope.min()) & (slope < slope.max())]
@@ -181,19 +168,10 @@ def test_typical_curvature_of_a_hoelder_loss_is_that_of_its_bend(loss):
     assert typical_curvature(loss, 2.0) == pytest.approx(bend, rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        Logistic(),
-        Hinge(),
-        SquaredHinge(),
-        Huber(2.0),
-        SoftMargin(),
-        SoftMargin(1.8),
-        Power(1.5),
-        Power(1.3, 2.0),
-    ],
-)
+CLASSIFICATION = [Logistic(), Hinge(), SquaredHinge(), SoftMargin(), SoftMargin(1.8)]
+
+
+@pytest.mark.parametrize("loss", [*CLASSIFICATION, Huber(2.0), Power(1.5), Power(1.3, 2.0)])
 @pytest.mark.parametrize("mu", [1e-4, 0.01, 0.3, 5.0, math.inf])
 @pytest.mark.parametrize(("n", "d"), [(200, 2), (40_000, 100), (10**7, 10_000)])
 def test_schedule_is_stable_for_any_data(loss, mu, n, d):
@@ -210,21 +188,21 @@ def test_schedule_is_stable_for_any_data(loss, mu, n, d):
 
 @pytest.mark.parametrize("loss", [SoftMargin(), Power(1.2, 2.0)])
 @pytest.mark.parametrize("epsilon", [4.0, 16.0, math.inf])
-def test_defaults_do_not_swing_around_a_bend(loss, epsilon):
-    """With steps that are too long a ridge term makes the excess half of what there is to gain."""
+def test_defaults_do_not_oscillate_around_a_bend(loss, epsilon):
+    """With too long steps under a ridge term, the excess would be half of that of w = 0."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (5000, 5))
     predictions = X @ rng.normal(size=5) + 0.3 * rng.normal(size=5000)
     y = np.where(predictions > 0.0, 1.0, -1.0) if loss.classification else predictions
     obj = Objective(loss, X, y, l2=0.01, row_norm=1.3, fit_intercept=True, penalize_intercept=True)
-    assert excess(obj, noisy_gd(obj, epsilon, 1e-6, random_state=1)) < 0.02
+    assert excess(obj, noisy_gd(obj, epsilon, 1e-6, random_state=1).coef) < 0.02
 
 
 @pytest.mark.parametrize("algorithm", [noisy_gd, dp_sgd], ids=["noisy_gd", "dp_sgd"])
 @pytest.mark.parametrize("n", [2000, 20_000])
 @pytest.mark.parametrize("labels", ["clustered", "imbalanced"])
-def test_defaults_do_not_swing_across_a_kink(algorithm, n, labels):
-    """Records that meet at the kink have no curvature that a step could be matched to."""
+def test_defaults_do_not_oscillate_across_a_kink(algorithm, n, labels):
+    """At the kink there is no curvature to derive a step size from."""
     rng = np.random.default_rng(0)
     if labels == "clustered":
         y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
@@ -237,43 +215,38 @@ def test_defaults_do_not_swing_across_a_kink(algorithm, n, labels):
         "hinge", X, y, l2=0.01, row_norm=1.5, fit_intercept=True, penalize_intercept=True, n_threads=1
     )
     exact = LinearSVC(loss="hinge", C=1.0 / (0.01 * n), tol=1e-6, max_iter=10**5, random_state=0).fit(X, y)
-    optimum = hinge_objective(X, y, np.append(exact.coef_[0], exact.intercept_[0]))
-    w = algorithm(obj, 16.0, 1e-6, random_state=1).coef
-    assert hinge_objective(X, y, w) - optimum < 0.01
-
-
-def hinge_objective(X, y, w):
-    return np.maximum(0.0, 1.0 - y * (X @ w[:-1] + w[-1])).mean() + 0.005 * np.sum(w**2)
+    optimum = obj.value(np.append(exact.coef_[0], exact.intercept_[0]))
+    assert obj.value(algorithm(obj, 16.0, 1e-6, random_state=1).coef) - optimum < 0.01
 
 
 @pytest.mark.parametrize("algorithm", [noisy_gd, dp_sgd], ids=["noisy_gd", "dp_sgd"])
 @pytest.mark.parametrize("n", [500, 6000])
-def test_where_records_are_exchanged_the_schedule_is_that_of_half_as_many(algorithm, n):
-    """The sensitivity is twice as large, as the noise is on a mean over half as many records."""
+def test_replace_one_schedules_are_those_of_half_as_many_records(algorithm, n):
+    """The sensitivity doubles, like the noise of a mean over half as many records."""
     X, y = separable(n=n)
     settings = {"neighbors": "replace_one", "learn_scales": False}
-    exchanged = algorithm(Objective("logistic", X, y), 0.2, 1e-6, **settings).privacy
+    replaced = algorithm(Objective("logistic", X, y), 0.2, 1e-6, **settings).privacy
     half, all_of_them = (
         noisy_gd_schedule(PublicProblem(size, 5, gdp_mu(0.2, 1e-6), Logistic(), 1.0)) for size in (n // 2, n)
     )
-    assert (exchanged.clip, exchanged.steps) == pytest.approx((half.clip, half.steps))
-    assert exchanged.public["step_size"] == pytest.approx(half.step_size)
+    assert (replaced.clip, replaced.steps) == pytest.approx((half.clip, half.steps))
+    assert replaced.public["step_size"] == pytest.approx(half.step_size)
     assert half != all_of_them
 
 
 @pytest.mark.parametrize("n", [100, 1000, 30_000])
 @pytest.mark.parametrize("mu", [1e-6, 1e-5, 1e-4])
-def test_with_little_signal_noise_does_not_carry_the_weights_away(n, mu):
-    """The weights that noise alone leads to change no prediction by more than a few units."""
+def test_with_little_signal_the_random_walk_of_noise_stays_short(n, mu):
+    """Weights that consist of noise alone change no prediction by more than a few units."""
     dimension, row_norm = 6, 1.5
     s = noisy_gd_schedule(PublicProblem(n, dimension, mu, Logistic(), row_norm))
-    noise = s.clip * math.sqrt(s.steps * dimension) / (n * mu)  # length of that on one mean gradient
+    noise = s.clip * math.sqrt(s.steps * dimension) / (n * mu)  # norm of the noise of one mean gradient
     walk = noise * math.sqrt(s.steps) * s.step_size / (1.0 - s.momentum)
     assert row_norm * walk < 12.0
 
 
-def test_little_signal_is_enough_for_labels():
-    """A few hundred records of real data: better than the most frequent label, which 63 % have."""
+def test_little_signal_beats_the_majority():
+    """On a few hundred real records, 63 % of which have the most frequent label."""
     data = datasets.load("breast_cancer")
     obj = Objective("logistic", data.X, data.y, row_norm=data.row_norm, fit_intercept=True)
     coefs = [noisy_gd(obj, 0.25, 1e-5, random_state=seed).coef for seed in range(20)]
@@ -281,13 +254,7 @@ def test_little_signal_is_enough_for_labels():
     assert np.mean(rights) > 0.7
 
 
-def excess(obj, result):
-    """Excess loss as a share of what there is to gain over w = 0."""
-    best = obj.value(nonprivate(obj).coef)
-    return (obj.value(result.coef) - best) / (obj.value(np.zeros(obj.shape)) - best)
-
-
-def test_curvature_of_the_clipped_logistic_loss_is_attained_and_never_exceeded():
+def test_curvature_bound_of_the_clipped_logistic_loss_is_attained():
     rng = np.random.default_rng(0)
     worst = 0.0
     for _ in range(20_000):
@@ -304,7 +271,7 @@ def test_curvature_of_the_clipped_logistic_loss_is_attained_and_never_exceeded()
 # -- several fits together ---------------------------------------------------------------------------
 
 
-def test_fits_together_are_the_fits_one_by_one():
+def test_fits_together_equal_separate_fits():
     obj = objective()
     fits = [
         {"epsilon": 0.1, "delta": 1e-6, "random_state": 1},
@@ -322,7 +289,7 @@ def test_fits_together_are_the_fits_one_by_one():
     assert noisy_gd_many(obj, []) == []
 
 
-def test_fits_together_charge_their_own_ledgers():
+def test_fits_together_charge_their_ledgers():
     ledgers = [Ledger(1.0, 1e-5), Ledger(2.0, 1e-5)]
     fits = [
         {"epsilon": 0.5, "delta": 1e-6, "steps": 3, "ledger": ledger} for ledger in [*ledgers, ledgers[1]]
@@ -334,23 +301,15 @@ def test_fits_together_charge_their_own_ledgers():
         noisy_gd_many(objective(), [{"epsilon": 5.0, "delta": 1e-6, "ledger": ledgers[0]}])
 
 
-def crossed(budgets, n_folds):
-    return [
-        {"epsilon": epsilon, "delta": 1e-6, "steps": 6, "random_state": 1, "fold": fold}
-        for epsilon in budgets
-        for fold in range(n_folds)
-    ]
-
-
 def test_cross_validation_over_budgets():
-    """A fit that leaves a fold out is that of the other records, of whose number it is not told."""
+    """A fit without a fold equals one on the other records, with n_public unchanged."""
     rng = np.random.default_rng(0)
     x, y, folds = rng.normal(size=(300, 4)), rng.choice([-1.0, 1.0], 300), rng.integers(-1, 3, 300)
     obj = Objective("logistic", x, y, row_norm=2.0)
-    fits = [*crossed((0.5, 2.0), 3), {"epsilon": 1.0, "delta": 1e-6, "steps": 9, "random_state": 1}]
-    fits = [own | {"neighbors": "replace_one"} for own in fits]
-    made = noisy_gd_many(obj, fits, folds=folds)
-    for own, result in zip(fits, made, strict=True):
+    common = {"delta": 1e-6, "random_state": 1, "neighbors": "replace_one"}
+    fits = [common | {"epsilon": e, "steps": 6, "fold": fold} for e in (0.5, 2.0) for fold in range(3)]
+    fits.append(common | {"epsilon": 1.0, "steps": 9})
+    for own, result in zip(fits, noisy_gd_many(obj, fits, folds=folds), strict=True):
         fold = own.pop("fold", None)
         seen = folds != fold if fold is not None else np.ones(300, bool)
         part = Objective("logistic", x[seen], y[seen], row_norm=2.0, n_public=300)
@@ -366,7 +325,7 @@ def test_cross_validation_over_budgets():
         (np.zeros(50, int), 0.5, "fold must be the number of a fold"),
     ],
 )
-def test_folds_are_checked_before_anything_is_charged(folds, fold, message):
+def test_folds_are_checked_before_the_charge(folds, fold, message):
     ledger = Ledger(1.0, 1e-5)
     obj = Objective("logistic", np.ones((50, 2)), np.ones(50), row_norm=2.0)
     with pytest.raises(ValueError, match=message):
@@ -374,7 +333,7 @@ def test_folds_are_checked_before_anything_is_charged(folds, fold, message):
     assert not ledger.history()
 
 
-def test_a_step_of_fits_together_is_one_pass(monkeypatch):
+def test_fits_together_share_a_pass_per_step(monkeypatch):
     obj, calls = objective(), []
     sums = Objective.separate_gradient_sums
 

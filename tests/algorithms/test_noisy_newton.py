@@ -1,4 +1,4 @@
-"""Estimates with standard errors: against numpy without noise, the law of the noise, coverage, refusals."""
+"""Estimates with standard errors: numpy reference, distribution of the noise, coverage, refusals."""
 
 import math
 
@@ -17,13 +17,13 @@ from dperm.errors import InferenceWarning
 from dperm.losses import Huber
 
 EXACT = {"epsilon": math.inf, "delta": 1e-6}
-ALARM = 1e-6  # of a statistical test, for other seeds
-# Of the exact minimum: rows are rounded, and one Newton step is made with the Hessian of the place before.
+FALSE_ALARM = 1e-6  # probability that a statistical test fails with other seeds
+# From the exact minimum: rows are rounded, and the last Newton step uses the Hessian of the previous weights.
 NEAR = {"rtol": 2e-3, "atol": 2e-3}
 
 
 def records(n=4000, d=3, seed=0, loss="logistic"):
-    """Rows in the unit cube, and targets by the model, with an intercept of -0.5."""
+    """Rows in the cube [-1, 1]^d, and targets that follow the model with an intercept of -0.5."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, (n, d))
     predictions = X @ np.linspace(-1.0, 1.0, d) - 0.5
@@ -34,12 +34,8 @@ def records(n=4000, d=3, seed=0, loss="logistic"):
 
 def objective_of(X, y, loss="logistic", **settings):
     loss = Huber(1.0, target_bound=4.0) if loss == "huber" else loss
-    return Objective(
-        loss,
-        X,
-        y,
-        **{"row_norm": math.sqrt(X.shape[1] + 1.0), "fit_intercept": True, "n_threads": 1, **settings},
-    )
+    defaults = {"row_norm": math.sqrt(X.shape[1] + 1.0), "fit_intercept": True, "n_threads": 1}
+    return Objective(loss, X, y, **defaults | settings)
 
 
 def derivatives(loss, p, y):
@@ -49,7 +45,7 @@ def derivatives(loss, p, y):
 
 
 def mallows_weights(z, leverage, row_norm):
-    """By the coordinates that the algorithm comes to without noise."""
+    """Weights in the coordinates that the algorithm arrives at without noise."""
     lengths, long = np.linalg.norm(z, axis=1), leverage * z.shape[1]
     bins = np.floor(2.0 * np.log2(row_norm / lengths)).clip(0, 15).astype(int)
     reached = np.bincount(bins, minlength=16).cumsum() > 0.05 * len(z)
@@ -61,8 +57,7 @@ def mallows_weights(z, leverage, row_norm):
         matrix = matrix @ (vectors / np.sqrt(values))
     u = z @ matrix
     squares = (u**2).sum(axis=1)
-    for row in u[squares > 2.0 * long]:  # rows of several octaves do not occur here
-        matrix = np.where(row @ row < 8.0 * long, 1.0, np.nan) * matrix
+    assert (squares < 8.0 * long).all()  # rows several octaves too long do not occur here
     if (squares > 2.0 * long).any():
         matrix = 0.5 * matrix
     return np.minimum(1.0, long / ((z @ matrix) ** 2).sum(axis=1))
@@ -86,7 +81,7 @@ def weighted_minimum(loss, X, y, leverage):
 @pytest.mark.parametrize("covariance", ["model", "robust"])
 @pytest.mark.parametrize("leverage", [0.9, 100.0])
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
-def test_without_noise_it_is_the_weighted_estimator_of_the_numpy_twin(loss, leverage, covariance):
+def test_without_noise_it_equals_the_numpy_reference(loss, leverage, covariance):
     X, y = records(loss=loss)
     w, hessian, squares, weight, slope, curvature = weighted_minimum(loss, X, y, leverage)
     result = noisy_newton(objective_of(X, y, loss), **EXACT, leverage=leverage, covariance=covariance)
@@ -101,7 +96,7 @@ def test_without_noise_it_is_the_weighted_estimator_of_the_numpy_twin(loss, leve
 
 
 @pytest.mark.parametrize("unit", [1e-40, 1e-3, 1.0, 1e60])
-def test_the_unit_of_the_data_and_a_loose_bound_change_nothing(unit):
+def test_fits_are_invariant_to_the_unit_of_the_data_and_a_loose_bound(unit):
     X, y = records()
     features = np.column_stack([X, np.ones(len(X))])
     fits = [
@@ -112,36 +107,33 @@ def test_the_unit_of_the_data_and_a_loose_bound_change_nothing(unit):
     np.testing.assert_allclose(unit**2 * fits[1].covariance, fits[0].covariance, rtol=1e-2, atol=1e-6)
 
 
-def test_average_marginal_effects_are_those_of_finite_differences():
+def test_average_marginal_effects_match_finite_differences():
     X, y = records()
     result = noisy_newton(objective_of(X, y), **EXACT, effects=True)
     step = 1e-5
-    moved = [mean_probabilities(X + sign * step * np.eye(3)[:, None], result.coef) for sign in (-1, 1)]
-    np.testing.assert_allclose(result.effects.value, (moved[1] - moved[0]) / (2 * step), rtol=1e-3, atol=1e-5)
+    low, high = (
+        expit((X + shift * np.eye(3)[:, None]) @ result.coef[:-1] + result.coef[-1]).mean(axis=-1)
+        for shift in (-step, step)
+    )
+    np.testing.assert_allclose(result.effects.value, (high - low) / (2 * step), rtol=1e-3, atol=1e-5)
 
 
-def mean_probabilities(X, coef):
-    return expit(X @ coef[:-1] + coef[-1]).mean(axis=-1)
-
-
-def test_standard_errors_of_effects_are_those_of_the_bootstrap():
+def test_standard_errors_of_effects_match_the_bootstrap():
     X, y = records(1000)
     z, rng, effects = np.column_stack([X, np.ones(len(X))]), np.random.default_rng(0), []
     result = noisy_newton(objective_of(X, y), **EXACT, effects=True)
     for _ in range(200):
         own = rng.integers(0, len(X), len(X))
-        w = minimize(mean_loss, result.coef, args=(z[own], y[own]), tol=1e-5).x
+        w = minimize(
+            lambda w, z, y: -log_expit(y * (z @ w)).mean(), result.coef, (z[own], y[own]), tol=1e-5
+        ).x
         effects.append(w[:-1] * np.mean(expit(z[own] @ w) * expit(-z[own] @ w)))
     # A standard deviation from 200 draws is off by 5 %, and the bound on the variance of q (1 - q) is loose.
     ratio = result.effects.standard_error / np.std(effects, axis=0)
     assert ((ratio > 0.75) & (ratio < 1.3)).all()
 
 
-def mean_loss(w, z, y):
-    return -log_expit(y * (z @ w)).mean()
-
-
-def test_what_is_left_out_stays_zero_and_the_others_are_those_of_the_data_without_it():
+def test_omitted_columns_have_weight_zero_and_the_others_are_fitted_without_them():
     X, y = records(d=4)
     result = noisy_newton(objective_of(X, y), **EXACT, omit=[1, 3])
     others = noisy_newton(objective_of(np.ascontiguousarray(X[:, [0, 2]]), y), **EXACT)
@@ -155,8 +147,8 @@ def test_what_is_left_out_stays_zero_and_the_others_are_those_of_the_data_withou
 
 
 @pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
-def test_the_noise_of_the_weights_is_what_the_covariance_says(neighbors):
-    """Squared distances from the exact estimate, in units of the noise: chi-squared, but for small terms."""
+def test_the_noise_of_the_weights_matches_the_covariance(neighbors):
+    """Squared Mahalanobis distances from the exact estimate are chi-squared, up to second-order terms."""
     X, y = records(8000)
     objective, runs = objective_of(X, y), 150
     exact = noisy_newton(objective, **EXACT).coef
@@ -166,48 +158,47 @@ def test_the_noise_of_the_weights_is_what_the_covariance_says(neighbors):
         apart = result.coef - exact
         total += apart @ np.linalg.solve(result.covariance - result.sampling_covariance, apart)
     freedom = 4 * runs
-    low, high = (chi2.ppf(tail, freedom) for tail in (ALARM, 1.0 - ALARM))
-    assert 0.9 * low < total < 1.15 * high  # the share of what is not of first order
+    low, high = (chi2.ppf(tail, freedom) for tail in (FALSE_ALARM, 1.0 - FALSE_ALARM))
+    assert 0.9 * low < total < 1.15 * high  # room for second-order terms
 
 
 @pytest.mark.parametrize("name", ["small, many", "few records, robust"])
 def test_intervals_cover(name):
-    """Each coefficient at least nine times in ten, but for a false alarm of 1e-6."""
-    known = inference_coverage.DESIGNS | {
-        "few records, robust": inference_coverage.Design(
-            inference_coverage.uniform(0.3), 8000, 2, 1.0, "huber", residuals="unequal"
-        )
-    }
-    covered = inference_coverage.measured(known[name], runs=80, seed=3).covered
+    """Each coefficient in at least 90 % of the runs, with a false-alarm probability of 1e-6."""
+    few = inference_coverage.Design(
+        inference_coverage.uniform(0.3), 8000, 2, 1.0, "huber", residuals="unequal"
+    )
+    design = few if name == "few records, robust" else inference_coverage.DESIGNS[name]
+    covered = inference_coverage.measured(design, runs=80, seed=3).covered
     known = ~np.isnan(covered)
-    least = binom.ppf(ALARM / covered.shape[1], known.sum(axis=0), 0.9)
+    least = binom.ppf(FALSE_ALARM / covered.shape[1], known.sum(axis=0), 0.9)
     assert known.mean() > 0.95
     assert (np.nansum(covered, axis=0) >= least).all()
     assert 0.9 < np.nanmean(covered) < 0.99
 
 
-# Of the table of ``bench/inference_coverage.py``, which takes an hour, those that take seconds.
+# The designs of ``bench/inference_coverage.py`` that take seconds; the whole table takes an hour.
 IN_SECONDS = ["small", "rare level", "t3 residuals, .4", "unequal residuals", "normal residuals, model"]
 
 
 @pytest.mark.simulation
 @pytest.mark.parametrize("name", IN_SECONDS)
 def test_intervals_cover_in_the_table(name):
-    """In 100 runs of each: 93 to 97 % on average, 88 % for every coefficient, but for a false alarm."""
+    """In 100 runs each: 93 to 97 % on average and 88 % for every coefficient, within the false-alarm rate."""
     covered = inference_coverage.measured(inference_coverage.DESIGNS[name], runs=100, seed=17).covered
     known = ~np.isnan(covered)
     enough = known.sum(axis=0) >= 60
-    least = binom.ppf(ALARM / enough.sum(), known.sum(axis=0), 0.88)
+    least = binom.ppf(FALSE_ALARM / enough.sum(), known.sum(axis=0), 0.88)
     assert (np.nansum(covered, axis=0) >= least)[enough].all()
-    error = math.sqrt(0.05 / known.sum())  # of a mean over independent intervals: those of one run are nearly
+    error = math.sqrt(0.05 / known.sum())  # standard error; the intervals of one run are nearly independent
     assert 0.93 - 5.0 * error < np.nanmean(covered) < 0.97 + 5.0 * error
 
 
-# -- what is refused, and what is said ---------------------------------------------------------------
+# -- refusals, warnings and the summary --------------------------------------------------------------
 
 
 def with_factor(n, seed=0):
-    """A number, and an indicator for each of three levels."""
+    """A numeric column, and an indicator for each of the three levels of a factor."""
     rng = np.random.default_rng(seed)
     level = rng.choice(3, n, p=[0.5, 0.3, 0.2])
     X = np.column_stack([rng.uniform(-1.0, 1.0, n), np.eye(3)[level]])
@@ -216,7 +207,7 @@ def with_factor(n, seed=0):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, math.inf])
-def test_levels_of_a_factor_are_refused_and_their_differences_are_not(epsilon):
+def test_factor_levels_are_refused_but_their_contrasts_are_not(epsilon):
     objective = objective_of(*with_factor(20_000))
     result = noisy_newton(objective, epsilon, 1e-6, random_state=0)
     np.testing.assert_array_equal(np.isnan(result.conf_int()[:, 0]), [False, True, True, True, True])
@@ -230,7 +221,7 @@ def test_levels_of_a_factor_are_refused_and_their_differences_are_not(epsilon):
     assert "b - c" in text
 
 
-def test_a_standard_error_that_may_be_larger_is_as_large_as_it_may_be_or_refused():
+def test_uncertain_standard_errors_are_conservative_or_refused():
     whole, sampling = np.full(5, 4.0), np.full(5, 1.0)
     cautious = whole * np.array([1.0, 1.49, 1.51, 1.99, 2.01]) ** 2
     judged = Estimates.judged(np.zeros(5), whole, cautious, sampling)
@@ -238,8 +229,8 @@ def test_a_standard_error_that_may_be_larger_is_as_large_as_it_may_be_or_refused
     np.testing.assert_allclose(judged.noise_share[:3], [0.5, 0.5, 1.0 - 1.0 / 3.02])
 
 
-def test_a_rare_level_is_refused_and_no_other_weight():
-    """Of 25 records, which the noise hides: all others are known, and cover."""
+def test_only_the_weight_of_a_rare_level_is_refused():
+    """A level of 25 records is hidden by the noise; the intervals of all others are given, and cover."""
     rng, refused, covered = np.random.default_rng(0), [], []
     for seed in range(6):
         factor = rng.choice(4, 20_000, p=[0.5, 0.3, 0.19875, 0.00125])
@@ -254,23 +245,23 @@ def test_a_rare_level_is_refused_and_no_other_weight():
     refused, covered = np.array(refused)[:, [0, 1, 3, 4, 5, 6]], np.array(covered)[:, [0, 1, 3, 4, 6]]
     assert refused[:, 4].all()
     assert not np.delete(refused, 4, axis=1).any()
-    assert covered.sum() >= 22  # of 30: fewer in 1 of 90,000 tests
+    assert covered.sum() >= 22  # of 30: fewer with probability 1 / 90,000
 
 
-def test_rows_that_are_weighted_down_are_warned_of():
+def test_many_down_weighted_rows_are_warned_of():
     rng = np.random.default_rng(0)
     X, y = records(20_000)
     with pytest.warns(InferenceWarning, match="weigh less than 1"):
         noisy_newton(objective_of(rng.normal(size=X.shape) / 3.0, y), 1.0, 1e-6, random_state=0)
 
 
-def test_few_of_them_are_not(recwarn):
-    objective = objective_of(*records(20_000))  # rows in a cube, which none is far from
+def test_few_down_weighted_rows_are_not_warned_of(recwarn):
+    objective = objective_of(*records(20_000))  # rows in a cube: none is an outlier
     noisy_newton(objective, 1.0, 1e-6, leverage=3.0, ledger=Ledger(1.0, 1e-6))
     assert not [warning for warning in recwarn if issubclass(warning.category, InferenceWarning)]
 
 
-def test_the_table_says_what_the_result_holds():
+def test_the_summary_shows_the_result():
     X, y = records(20_000)
     result = noisy_newton(objective_of(X, y), 1.0, 1e-6, random_state=0, effects=True)
     assert isinstance(result, InferenceResult)
@@ -292,7 +283,7 @@ def test_the_table_says_what_the_result_holds():
 
 
 @pytest.mark.parametrize("matrix", [np.ones(3), [[np.nan, 0, 0, 0]], np.ones((1, 1, 4))])
-def test_contrasts_that_are_none_are_refused(matrix):
+def test_bad_contrasts_names_and_levels_are_refused(matrix):
     result = noisy_newton(objective_of(*records()), **EXACT)
     with pytest.raises(ValueError, match="4 finite entries"):
         result.contrasts(matrix)

@@ -1,4 +1,4 @@
-"""SGD with noise on every step (rrpsgd, dp_sgd_gradient): twin, calibration, guarantee, reproducibility."""
+"""SGD with noise in every step (rrpsgd, dp_sgd_gradient): numpy reference, calibration, defaults, signals."""
 
 import math
 import signal
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from algorithms.problems import objective, separable
+from algorithms.problems import excess, objective, separable, zero_rows
 from dperm import Objective, losses
 from dperm._kernels import samplers
 from dperm.accounting import (
@@ -50,7 +50,7 @@ ALGORITHMS = pytest.mark.parametrize("algorithm", SHORT, ids=lambda algorithm: a
 
 
 def multiplier_of(algorithm, relation, n):
-    """Noise over the clip, straight from the accounting."""
+    """The noise multiplier, computed by the accountant."""
     if algorithm is rrpsgd:
         return random_round_noise_multiplier(1.0, 1e-3, n, 4, 60, neighbors=relation)
     sampling = "without_replacement" if relation == "replace_one" else "poisson"
@@ -62,7 +62,7 @@ def multiplier_of(algorithm, relation, n):
 @ALGORITHMS
 @pytest.mark.parametrize("noise", ["exact", "float"])
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_a_run_is_the_numpy_twin_with_the_same_batches_and_noise(algorithm, relation, noise):
+def test_runs_equal_the_numpy_reference_with_the_same_batches_and_noise(algorithm, relation, noise):
     n, seed = 200, 4
     X, y = separable(n=n)
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, l2=0.1)
@@ -95,22 +95,20 @@ def test_a_run_is_the_numpy_twin_with_the_same_batches_and_noise(algorithm, rela
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_the_noise_of_dp_sgd_gradient_meets_the_target_and_no_less_does(relation):
-    obj = Objective("hinge", np.zeros((500, 2)), np.ones(500))
-    result = dp_sgd_gradient(obj, 0.8, 1e-4, batch_size=10, steps=200, clip=0.5, neighbors=relation)
-    assert result.privacy.noise == "exact"
-    plan = {
-        "batch_size": 10, "n_samples": 500, "steps": 200, "neighbors": relation,
-        "sampling": result.privacy.sampling,
-    }  # fmt: skip
-    z = result.privacy.noise_scale / 0.5
+def test_the_noise_of_dp_sgd_gradient_is_the_smallest_that_meets_the_target(relation):
+    plan = {"batch_size": 10, "steps": 200, "neighbors": relation}
+    privacy = dp_sgd_gradient(zero_rows(500, "hinge", d=2), 0.8, 1e-4, clip=0.5, **plan).privacy
+    assert privacy.noise == "exact"
+    plan |= {"n_samples": 500, "sampling": privacy.sampling}
+    z = privacy.noise_scale / 0.5
     assert sgd_epsilon(z, 1e-4, **plan) <= 0.8 < sgd_epsilon(0.998 * z, 1e-4, **plan)
 
 
-def test_rounds_are_uniform():
-    """1000 runs of at most 50 rounds; a true law fails with probability 1e-4."""
-    obj = Objective("logistic", np.zeros((30, 1)), np.ones(30))
-    runs = [rrpsgd(obj, math.inf, 1e-6, rounds=50, random_state=seed).n_iter for seed in range(1000)]
+def test_the_number_of_rounds_is_uniform():
+    """1000 runs of at most 50 rounds; the false-alarm probability is 1e-4."""
+    runs = [
+        rrpsgd(zero_rows(30), math.inf, 1e-6, rounds=50, random_state=seed).n_iter for seed in range(1000)
+    ]
     assert set(runs) <= set(range(50))
     assert kstest((np.array(runs) + 0.5) / 50, "uniform").pvalue > 1e-4
 
@@ -146,10 +144,9 @@ def test_a_callback_does_not_change_the_result(algorithm):
 
 @ALGORITHMS
 def test_all_steps_are_charged_before_the_first_draw(algorithm, monkeypatch):
-    events = []
-    spend = ScheduledBudget.spend
+    events, spend = [], ScheduledBudget.spend
 
-    def spy(self, cost, count=1):
+    def watched_spend(self, cost, count=1):
         events.append((count, self))
         spend(self, cost, count)
 
@@ -157,7 +154,7 @@ def test_all_steps_are_charged_before_the_first_draw(algorithm, monkeypatch):
         events.append(("draw", None))
         return gaussian_integers(*args)
 
-    monkeypatch.setattr(ScheduledBudget, "spend", spy)
+    monkeypatch.setattr(ScheduledBudget, "spend", watched_spend)
     with replace_noise(gaussian=draw):
         result = algorithm(objective(n=300), 1.0, 1e-3, random_state=1, **SHORT[algorithm])
     kinds = [kind for kind, _ in events]
@@ -173,29 +170,26 @@ def test_float_noise_is_stated():
     assert "idealised" in str(result.privacy)
 
 
-def test_a_gradient_without_bound_is_refused():
+def test_unbounded_gradients_are_refused():
     with pytest.raises(ValueError, match="pass clip, or a radius"):
         rrpsgd(Objective("squared_hinge", *separable(n=100)), 1.0, 1e-3)
 
 
 class TestPaperMode:
     def test_noise_of_theorem_11(self):
-        obj = Objective("hinge", np.zeros((1000, 1)), np.ones(1000))
-        result = dp_sgd_gradient(obj, 1.0, 1e-6, radius=1.0, **AS_PUBLISHED)
+        result = dp_sgd_gradient(zero_rows(1000, "hinge"), 1.0, 1e-6, radius=1.0, **AS_PUBLISHED)
         assert result.privacy.noise_scale == pytest.approx(7.388690801, rel=1e-6)
         assert result.n_iter == 1000
 
     def test_without_a_feasible_beta_it_raises(self):
-        obj = Objective("hinge", np.zeros((1000, 1)), np.ones(1000))
         with pytest.raises(ValueError, match="No beta is feasible"):
-            dp_sgd_gradient(obj, 1.0, 1e-6, steps=10**6, radius=1.0, **AS_PUBLISHED)
+            dp_sgd_gradient(zero_rows(1000, "hinge"), 1.0, 1e-6, steps=10**6, radius=1.0, **AS_PUBLISHED)
 
     def test_noise_of_theorem_4(self):
-        obj = Objective("logistic", np.zeros((1000, 1)), np.ones(1000))
-        result = rrpsgd(obj, 1.0, 1e-5, rounds=50, **AS_PUBLISHED)  # certifying it takes seconds
+        result = rrpsgd(zero_rows(1000), 1.0, 1e-5, rounds=50, **AS_PUBLISHED)  # certifying it takes seconds
         assert result.privacy.noise_scale == pytest.approx(30.87095131, rel=1e-8)
 
-    def test_a_run_of_no_rounds_states_its_noise(self):
+    def test_runs_of_no_rounds_state_their_noise(self):
         obj = Objective("logistic", np.ones((10, 1)), np.ones(10), row_norm=1.0)
         runs = [rrpsgd(obj, 1.0, 0.01, rounds=2, random_state=seed, **AS_PUBLISHED) for seed in range(20)]
         assert {run.n_iter for run in runs} == {run.privacy.steps for run in runs} == {0, 1}
@@ -206,14 +200,8 @@ class TestPaperMode:
 def test_defaults_beat_the_trivial_predictor():
     X, y = separable(n=3000)
     obj = Objective("logistic", X, y, row_norm=1.0, fit_intercept=True)
-    for algorithm in SHORT:
-        coef = algorithm(
-            obj,
-            2.0,
-            1e-5,
-            random_state=0,
-            **({"rounds": 3000, "batch_size": 20} if algorithm is rrpsgd else {}),
-        ).coef
+    for algorithm, settings in ((dp_sgd_gradient, {}), (rrpsgd, {"rounds": 3000, "batch_size": 20})):
+        coef = algorithm(obj, 2.0, 1e-5, random_state=0, **settings).coef
         assert np.mean(np.sign(X @ coef[:-1] + coef[-1]) == y) > 0.75
 
 
@@ -228,7 +216,6 @@ DEFAULT_PROBLEMS = {
 
 @cache
 def default_problem(loss, n=2000):
-    """An objective, and its excess loss as a share of what there is to gain over w = 0."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (n, 5))
     rule = X @ rng.normal(size=5)
@@ -236,29 +223,32 @@ def default_problem(loss, n=2000):
         y = np.where(rule + 0.3 * rng.normal(size=n) > 0.0, 1.0, -1.0)
     else:
         y = rule + 0.1 * rng.normal(size=n)
-    obj = Objective(loss, X, y, row_norm=1.5, fit_intercept=True)
-    best, zero = obj.value(nonprivate(obj).coef), obj.value(np.zeros(obj.shape))
-    return obj, lambda result: (obj.value(result.coef) - best) / (zero - best)
+    return Objective(loss, X, y, row_norm=1.5, fit_intercept=True)
+
+
+def default_excess(algorithm, loss, epsilon, n=2000, **settings):
+    """Excess loss of a seeded fit with default settings, relative to that of w = 0."""
+    obj = default_problem(loss, n)
+    return excess(obj, algorithm(obj, epsilon, 1e-6, random_state=0, **settings).coef)
 
 
 @pytest.mark.parametrize("loss", DEFAULT_PROBLEMS.values(), ids=DEFAULT_PROBLEMS)
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_default_loss_of_dp_sgd_gradient_does_not_rise_with_epsilon(loss, relation):
-    obj, excess = default_problem(loss)
-    of = {
-        epsilon: excess(dp_sgd_gradient(obj, epsilon, 1e-6, neighbors=relation, random_state=0))
+    losses_of = {
+        epsilon: default_excess(dp_sgd_gradient, loss, epsilon, neighbors=relation)
         for epsilon in (1.0, 8.0, 32.0, 128.0, math.inf)
     }
-    assert max(of.values()) <= max(of[1.0], 0.02), of
+    assert max(losses_of.values()) <= max(losses_of[1.0], 0.02), losses_of
 
 
 @pytest.mark.parametrize("name", ["huber", "squared_error", "pinball"])
 def test_regression_defaults_beat_the_trivial_predictor(name):
-    obj, excess = default_problem(DEFAULT_PROBLEMS[name], n=10_000)
-    assert excess(dp_sgd_gradient(obj, 1.0, 1e-6, random_state=0)) < 0.05
-    assert excess(dp_sgd_output(obj, 1.0, 1e-6, random_state=0)) < 0.2
+    loss, n = DEFAULT_PROBLEMS[name], 10_000
+    assert default_excess(dp_sgd_gradient, loss, 1.0, n) < 0.05
+    assert default_excess(dp_sgd_output, loss, 1.0, n) < 0.2
     if name == "huber":
-        assert excess(rrpsgd(obj, 1.0, 1e-6, batch_size=8, random_state=0)) < 0.5
+        assert default_excess(rrpsgd, loss, 1.0, n, batch_size=8) < 0.5
 
 
 WITHOUT_NOISE = {
@@ -271,14 +261,13 @@ WITHOUT_NOISE = {
 
 @pytest.mark.parametrize("loss", WITHOUT_NOISE.values(), ids=WITHOUT_NOISE)
 def test_defaults_without_noise_reach_the_optimum(loss):
-    obj, excess = default_problem(loss)
     for algorithm in (noisy_gd, dp_sgd, dp_lssgd, dp_lsadam, dp_agd, dp_newton):
-        if not algorithm.needs.refusal(obj):
-            assert excess(algorithm(obj, math.inf, 1e-6, random_state=0)) < 0.01, algorithm.__name__
+        if not algorithm.needs.refusal(default_problem(loss)):
+            assert default_excess(algorithm, loss, math.inf) < 0.01, algorithm.__name__
 
 
 def endless_run(noise, threads):
-    """Steps for days, ready to go."""
+    """A function that would take SGD steps for days."""
     X, y = separable(n=2000)
     obj = Objective("logistic", X, y, row_norm=1.0, n_threads=threads)
     plan = DescentPlan(obj.loss, 10**12, 1, 1e-6, clip=0.5)
@@ -286,12 +275,12 @@ def endless_run(noise, threads):
         return lambda: obj.sgd_weights(plan, np.arange(2000), add_or_remove=1.0, replace_one=1.0)
     source = random_source(0)
     bits = random_bits(source.spawn(1)[0])
-    door = release.Releaser(
+    releaser = release.Releaser(
         1.0, 1e-3, ScheduledBudget(GaussianRelease(1.0), 10**12, "pld"), neighbors="replace_one", ledger=None,
         random_state=source, description="test",
     )  # fmt: skip
     descent = obj.stochastic_descent(plan, fresh_batches(bits, Neighbours.REPLACE_ONE, 2000, 1))
-    return lambda: door.noisy_descent(descent, 1.0, noise=noise)
+    return lambda: releaser.noisy_descent(descent, 1.0, noise=noise)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs POSIX timers")

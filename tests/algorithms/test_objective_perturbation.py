@@ -1,13 +1,14 @@
-"""Objective perturbation: calibration, exact law in one dimension, certificate, guarantee."""
+"""Objective perturbation: calibration, exact distribution in one dimension, minimiser, guarantee."""
 
 import math
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import kstest, norm
 
-from algorithms.problems import objective, separable
+from algorithms.problems import objective, separable, zero_rows
 from dperm import Objective
 from dperm.accounting import Ledger, gaussian_delta, gaussian_sigma, gdp_mu
 from dperm.algorithms import nonprivate, objective_perturbation
@@ -18,16 +19,11 @@ from dperm.mechanisms.noise import gaussian_integers
 from dperm.objective.bounded_training import Minimisation
 from reference.group_privacy import group_privacy
 
-SHARE = 1 - 1e-3  # of epsilon and delta, left for the linear term
+SHARE = 1 - 1e-3  # share of epsilon and delta that the linear term gets
 
 
 def ridged(**keywords):
     return objective(**{"penalize_intercept": True, **keywords})
-
-
-def empty(n, l2, row_norm=1.0, loss="logistic"):
-    """n records without information: what remains is the calibration. l2 is on the scale of the sum."""
-    return Objective(loss, np.zeros((n, 1)), np.ones(n), row_norm=row_norm, l2=l2 / n)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +35,7 @@ def empty(n, l2, row_norm=1.0, loss="logistic"):
     ],
 )
 def test_noise_of_the_published_examples(epsilon, delta, row_norm, l2, tight, paper):
-    obj = empty(1000, l2, row_norm)
+    obj = zero_rows(1000, row_norm=row_norm, l2=l2 / 1000)
     target = epsilon / SHARE, delta / SHARE
     result = objective_perturbation(obj, *target)
     assert result.privacy.noise_scale == pytest.approx(tight, rel=1e-8)
@@ -54,7 +50,7 @@ def test_noise_of_the_published_examples(epsilon, delta, row_norm, l2, tight, pa
 )
 @pytest.mark.parametrize("row_norm", [1.0, 3.0])
 def test_pure_noise_of_the_published_examples(n, epsilon, l2, epsilon_p, extra, row_norm):
-    obj = empty(n, n * l2 * row_norm**2, row_norm)
+    obj = zero_rows(n, row_norm=row_norm, l2=l2 * row_norm**2)
     result = objective_perturbation(obj, epsilon / SHARE, 0.0, calibration="paper", neighbors="replace_one")
     assert result.privacy.noise_scale == pytest.approx(2 * row_norm / epsilon_p, rel=1e-8)
     assert result.privacy.public["extra_l2"] == pytest.approx(extra * row_norm**2, rel=1e-6, abs=1e-12)
@@ -62,22 +58,22 @@ def test_pure_noise_of_the_published_examples(n, epsilon, l2, epsilon_p, extra, 
 
 @pytest.mark.parametrize(("neighbors", "s"), [("add_or_remove", 1), ("replace_one", 2)])
 def test_pure_noise_and_its_regularisation(neighbors, s):
-    result = objective_perturbation(empty(1000, 0.0, 2.0), 0.5 / SHARE, 0.0, neighbors=neighbors)
+    result = objective_perturbation(zero_rows(1000, row_norm=2.0), 0.5 / SHARE, 0.0, neighbors=neighbors)
     assert result.privacy.noise_scale == pytest.approx(s * 2.0 / 0.5, rel=1e-8)
     assert 1000 * result.privacy.public["extra_l2"] == pytest.approx(s * 4.0 / 0.5, rel=1e-8)
     assert result.privacy.delta == 0.0
     assert result.privacy.accountant == "pure"
 
 
-def test_replace_one_takes_two_hops():
+def test_replace_one_uses_group_privacy_of_two_records():
     epsilon, delta = 1.0, 1e-6
-    result = objective_perturbation(empty(1000, 50.0), epsilon, delta, neighbors="replace_one")
+    result = objective_perturbation(zero_rows(1000, l2=0.05), epsilon, delta, neighbors="replace_one")
     hop = epsilon * SHARE / 2
     reached = group_privacy(hop, gaussian_delta(hop, result.privacy.noise_scale))[1]
     assert 0.999 * delta * SHARE < reached <= delta * SHARE * (1 + 1e-9)
 
 
-def test_regularisation_is_added_where_the_proof_asks_for_it():
+def test_regularisation_is_added_where_the_proof_needs_it():
     obj = ridged(l2=1e-4)
     result = objective_perturbation(obj, 1.0, 1e-6)
     total = 2000 * (1e-4 + result.privacy.public["extra_l2"])
@@ -86,51 +82,42 @@ def test_regularisation_is_added_where_the_proof_asks_for_it():
     assert result.privacy.noise_scale == pytest.approx(gaussian_sigma(SHARE, 1e-6 * SHARE, 1.5), rel=1e-6)
 
 
-def test_an_intercept_without_ridge_gets_all_of_it():
+def test_an_unpenalised_intercept_gets_all_of_the_regularisation():
     result = objective_perturbation(objective(l2=1.0), 1.0, 1e-6)
     assert 2000 * result.privacy.public["extra_l2"] == pytest.approx(1.5**2 / SHARE, rel=1e-6)
     assert result.privacy.noise_scale == pytest.approx(gaussian_sigma(SHARE, 1e-6 * SHARE, 1.5), rel=1e-6)
 
 
 class TestOneDimension:
-    """One record z = 1.3, y = 1: the published weight and the linear term determine each other."""
+    """One record z = 1.3, y = 1: the published weight determines the linear term, and vice versa."""
 
-    N, L2, EPSILON, DELTA, RUNS = 4, 3.0, 1.0, 1e-3, 1500
+    L2, EPSILON, DELTA = 3.0, 1.0, 1e-3
 
-    def weights(self, record=True):
-        X = np.array([[1.3 if record else 0.0]])
-        obj = Objective("logistic", X, np.ones(1), row_norm=1.5, l2=self.L2 / self.N, n_public=self.N)
+    def test_the_linear_term_is_normal(self):
+        obj = Objective("logistic", [[1.3]], [1.0], row_norm=1.5, l2=self.L2 / 4, n_public=4)
         runs = [
-            objective_perturbation(obj, self.EPSILON, self.DELTA, random_state=seed)
-            for seed in range(self.RUNS)
+            objective_perturbation(obj, self.EPSILON, self.DELTA, random_state=seed) for seed in range(1500)
         ]
-        return np.array([run.coef[0] for run in runs]), runs[0].privacy.noise_scale
-
-    def test_the_law_is_that_of_the_exact_densities(self):
-        w, sigma = self.weights()
+        w, sigma = np.array([run.coef[0] for run in runs]), runs[0].privacy.noise_scale
         linear = 1.3 * expit(-1.3 * w) - self.L2 * w  # b = -sum of gradients - lambda w
-        # false alarm with probability 1e-6; the output noise is a hundredth of sigma / lambda at most
+        # false-alarm probability 1e-6; the output noise is at most a hundredth of sigma / lambda
         assert kstest(linear / sigma, norm.cdf).pvalue > 1e-6
-        assert kstest(-self.L2 * w / sigma, norm.cdf).pvalue < 1e-6  # the record does show
+        assert kstest(-self.L2 * w / sigma, norm.cdf).pvalue < 1e-6  # without the record's gradient it is not
 
     def test_exact_densities_on_a_grid_meet_the_claim(self):
-        result = objective_perturbation(
-            Objective("logistic", np.zeros((4, 1)), np.ones(4), row_norm=1.5, l2=self.L2 / 4),
-            self.EPSILON,
-            self.DELTA,
-        )
-        sigma, l2 = result.privacy.noise_scale, self.L2
-        w = np.linspace(-14 * sigma / l2, 14 * sigma / l2, 200_001)
+        obj = zero_rows(4, row_norm=1.5, l2=self.L2 / 4)
+        sigma = objective_perturbation(obj, self.EPSILON, self.DELTA).privacy.noise_scale
+        w = np.linspace(-14 * sigma / self.L2, 14 * sigma / self.L2, 200_001)
+        absent = norm.pdf(self.L2 * w, scale=sigma) * self.L2
         for row in (0.3, 1.0, 1.5):
-            slope, bend = row * expit(-row * w), row**2 * expit(row * w) * expit(-row * w)
-            without = norm.pdf(l2 * w, scale=sigma) * l2
-            having = norm.pdf(l2 * w - slope, scale=sigma) * (l2 + bend)
-            for p, q in ((without, having), (having, without)):
+            slope, curvature = row * expit(-row * w), row**2 * expit(row * w) * expit(-row * w)
+            present = norm.pdf(self.L2 * w - slope, scale=sigma) * (self.L2 + curvature)
+            for p, q in ((absent, present), (present, absent)):
                 delta = np.maximum(p - math.exp(self.EPSILON) * q, 0).sum() * (w[1] - w[0])
                 assert delta <= self.DELTA * (1 + 1e-6)
 
 
-def test_without_noise_it_is_the_optimum():
+def test_without_noise_it_reaches_the_optimum():
     obj = ridged(l2=0.05)
     result = objective_perturbation(obj, math.inf, 1e-6)
     np.testing.assert_allclose(result.coef, nonprivate(obj).coef, atol=1e-5)
@@ -139,18 +126,15 @@ def test_without_noise_it_is_the_optimum():
         objective_perturbation(ridged(), math.inf, 1e-6)
 
 
-def test_it_is_the_minimiser_of_the_perturbed_objective(monkeypatch):
-    """Twin: L-BFGS of scipy on the numpy objective with the linear term that was drawn."""
-    from scipy.optimize import minimize
+def test_it_minimises_the_perturbed_objective(monkeypatch):
+    """Against scipy's minimiser on the numpy objective with the linear term that was drawn."""
+    drawn, original = [], Minimisation.train_perturbed
 
-    drawn = []
-    honest = Minimisation.train_perturbed
-
-    def spy(self, obj, linear, error):
+    def watched(self, obj, linear, error):
         drawn.append(linear)
-        return honest(self, obj, linear, error)
+        return original(self, obj, linear, error)
 
-    monkeypatch.setattr(Minimisation, "train_perturbed", spy)
+    monkeypatch.setattr(Minimisation, "train_perturbed", watched)
     X, y = separable()
     obj = Objective("logistic", X, y, row_norm=1.0)
     result = objective_perturbation(obj, 1.0, 1e-6, random_state=1)
@@ -166,34 +150,34 @@ def test_it_is_the_minimiser_of_the_perturbed_objective(monkeypatch):
 
 
 def test_the_output_noise_covers_the_tolerance():
-    seen = []
+    sigmas = []
 
-    def spy(bits, sigma, exponent, shape):
-        seen.append(sigma)
+    def watched(bits, sigma, exponent, shape):
+        sigmas.append(sigma)
         return gaussian_integers(bits, sigma, exponent, shape)
 
-    with replace_noise(gaussian=spy):
+    with replace_noise(gaussian=watched):
         result = objective_perturbation(ridged(l2=0.05), 1.0, 1e-6)
-    linear, output = seen
+    linear, output = sigmas
     assert linear == result.privacy.noise_scale
     l2 = 0.05 + result.privacy.public["extra_l2"]
-    away = 2 * result.privacy.public["tolerance"] / l2
-    assert output >= away / gdp_mu(1e-3, 1e-9)
+    displacement = 2 * result.privacy.public["tolerance"] / l2
+    assert output >= displacement / gdp_mu(1e-3, 1e-9)
     assert output < 0.05 * linear / 2000 / l2
 
 
-def test_charge_first_then_one_release(monkeypatch):
-    doors = []
+def test_it_charges_first_and_releases_once(monkeypatch):
+    releases = []
 
     def watch(releaser, method, *arguments):
-        doors.append((releaser, method, arguments))
+        releases.append((releaser, method, arguments))
         return method(releaser, *arguments)
 
     ledger, obj = Ledger(1.0, 1e-6), ridged()
     with watch_releases(watch):
         objective_perturbation(obj, 1.0, 1e-6, ledger=ledger)
     assert ledger.spent == 1.0
-    ((releaser, method, arguments),) = doors
+    ((releaser, method, arguments),) = releases
     assert releaser.budget.spent_units == releaser.budget.total_units == 1
     monkeypatch.setattr(obj, "gradient", pytest.fail)
     with replace_noise(gaussian=pytest.fail):
@@ -203,14 +187,14 @@ def test_charge_first_then_one_release(monkeypatch):
             method(releaser, *arguments)
 
 
-def test_objectives_that_the_proof_does_not_cover_are_refused():
+def test_objectives_outside_the_proof_are_refused():
     with pytest.raises(ValueError, match="on every weight"):
         objective_perturbation(objective(l2=0.1), math.inf, 1e-6)
     with pytest.raises(ValueError, match="logistic loss only"):
-        objective_perturbation(empty(10, 1.0, loss=Huber()), 1.0, 0.0)
+        objective_perturbation(zero_rows(10, Huber(), l2=0.1), 1.0, 0.0)
 
 
-def test_huber_regression_pays_for_the_change_of_variables():
+def test_huber_regression_gets_more_noise_for_the_change_of_variables():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(20_000, 3)) / math.sqrt(3)
     y = X @ np.array([1.0, -2.0, 0.5]) + 0.1 * rng.normal(size=20_000)

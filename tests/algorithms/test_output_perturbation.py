@@ -1,4 +1,4 @@
-"""Output perturbation: published examples, twins, guarantee, reproducibility."""
+"""Output perturbation: published examples, numpy reference, noise, paper modes, schedule."""
 
 import math
 import sys
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import gamma, kstest
 
-from algorithms.problems import objective, separable
+from algorithms.problems import objective, separable, zero_rows
 from dperm import Objective
 from dperm.accounting import Ledger, gaussian_sigma
 from dperm.algorithms import nonprivate, output_perturbation_gd, output_perturbation_minimum
@@ -17,12 +17,7 @@ from dperm.errors import PrivacyWarning
 from dperm.losses import Huber
 from reference import numpy_algorithms as twin
 
-ROUNDING = 2.0**-9  # what rounding the result adds to its sensitivity at most
-
-
-def empty(n, loss="logistic", row_norm=1.0, **keywords):
-    """n records without information: what remains is the calibration."""
-    return Objective(loss, np.zeros((n, 1)), np.ones(n), row_norm=row_norm, **keywords)
+ROUNDING = 2.0**-9  # largest relative increase of the sensitivity by rounding the result
 
 
 def strong(**keywords):
@@ -32,7 +27,7 @@ def strong(**keywords):
 ALGORITHMS = [output_perturbation_gd, output_perturbation_minimum]
 by_name = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.__name__)
 
-# L = 1, beta = 1/4 for a loss that has no sharper bound than those
+# L = 1 and beta = 1/4, for a loss without a sharper bound
 PLAIN = {"loss": Huber(2.0), "row_norm": 0.5}
 
 
@@ -46,9 +41,9 @@ PLAIN = {"loss": Huber(2.0), "row_norm": 0.5}
 )
 def test_noise_of_the_published_examples(n, steps, eta, epsilon, delta, tight, paper):
     settings = {"steps": steps, "step_size": eta, "neighbors": "replace_one", "mechanism": "gaussian"}
-    result = output_perturbation_gd(empty(n, **PLAIN), epsilon, delta, **settings)
+    result = output_perturbation_gd(zero_rows(n, **PLAIN), epsilon, delta, **settings)
     assert tight <= result.privacy.noise_scale <= tight * (1 + ROUNDING)
-    result = output_perturbation_gd(empty(n, **PLAIN), epsilon, delta, calibration="paper", **settings)
+    result = output_perturbation_gd(zero_rows(n, **PLAIN), epsilon, delta, calibration="paper", **settings)
     assert result.privacy.noise_scale == pytest.approx(paper, rel=1e-9)
 
 
@@ -60,10 +55,10 @@ def test_noise_of_the_published_examples(n, steps, eta, epsilon, delta, tight, p
         (30, 4, 32561, 0, 0.006734772449, 0.003613194248),
     ],
 )
-def test_sensitivity_of_the_logistic_examples(steps, eta, n, l2, replace, null):
+def test_sensitivity_of_logistic_examples(steps, eta, n, l2, replace, null):
     for neighbors, expected in (("replace_one", replace), ("add_or_remove", null)):
         result = output_perturbation_gd(
-            empty(n, l2=l2), 1.0, 1e-5, steps=steps, step_size=eta, neighbors=neighbors
+            zero_rows(n, l2=l2), 1.0, 1e-5, steps=steps, step_size=eta, neighbors=neighbors
         )
         assert expected <= result.privacy.sensitivity <= expected * (1 + ROUNDING)
 
@@ -71,15 +66,15 @@ def test_sensitivity_of_the_logistic_examples(steps, eta, n, l2, replace, null):
 @pytest.mark.parametrize(
     ("n", "l2", "replace"), [(45211, 0.01, 2 / 45211 / 0.01), (1000, 0.1, 2 / 1000 / 0.1)]
 )
-def test_sensitivity_of_the_minimiser_examples(n, l2, replace):
-    result = output_perturbation_minimum(empty(n, l2=l2, **PLAIN), 1.0, 1e-5, neighbors="replace_one")
+def test_sensitivity_of_minimiser_examples(n, l2, replace):
+    result = output_perturbation_minimum(zero_rows(n, l2=l2, **PLAIN), 1.0, 1e-5, neighbors="replace_one")
     # a thousandth for the tolerance, another for rounding
     assert replace <= result.privacy.sensitivity <= replace * (1 + 2 * ROUNDING)
     assert result.n_iter == 1
 
 
 @pytest.mark.parametrize("output", ["last", "average"])
-def test_without_noise_it_is_the_numpy_twin(output):
+def test_without_noise_it_equals_the_numpy_reference(output):
     X, y = separable()
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
     result = output_perturbation_gd(obj, math.inf, 1e-6, steps=30, step_size=2.0, output=output)
@@ -101,7 +96,7 @@ def test_without_noise_it_reaches_the_optimum(algorithm):
 
 @by_name
 @pytest.mark.parametrize(("delta", "mechanism"), [(1e-6, "gaussian"), (0.0, "auto"), (1e-6, "auto")])
-def test_one_release_uses_the_budget_up(algorithm, delta, mechanism, releases):
+def test_one_release_spends_the_budget(algorithm, delta, mechanism, releases):
     result = algorithm(strong(), 0.7, delta, mechanism=mechanism)
     ((method, budget),) = releases
     assert budget.total_units * (1 - 1e-14) <= budget.spent_units <= budget.total_units
@@ -111,13 +106,11 @@ def test_one_release_uses_the_budget_up(algorithm, delta, mechanism, releases):
     assert result.privacy.accountant == ("pure" if laplace else "gdp")
 
 
-def test_scale_of_the_noise_as_measured():
-    """Chi-square of 1500 noisy coordinates: beyond 5 standard deviations with probability 6e-7."""
-    obj = empty(100, row_norm=1.0)
+def test_measured_noise_scale():
+    """Chi-squared test of 1500 noisy coordinates: beyond 5 standard deviations with probability 6e-7."""
+    settings = {"steps": 3, "step_size": 1.0, "mechanism": "gaussian"}
     runs = [
-        output_perturbation_gd(
-            obj, 1.0, 1e-3, steps=3, step_size=1.0, mechanism="gaussian", random_state=seed
-        )
+        output_perturbation_gd(zero_rows(100), 1.0, 1e-3, random_state=seed, **settings)
         for seed in range(1500)
     ]
     noise = np.array([run.coef[0] for run in runs]) / runs[0].privacy.noise_scale
@@ -133,7 +126,7 @@ def test_a_pure_fit_charges_no_delta():
     assert ledger.history()[0].accountant == "pure"
 
 
-def test_a_ball_serves_losses_without_slope_bound():
+def test_a_radius_admits_losses_without_a_lipschitz_bound():
     X, y = separable()
     obj = Objective("squared_hinge", X, y, row_norm=1.5, fit_intercept=True)
     with pytest.raises(ValueError, match="radius"):
@@ -146,23 +139,29 @@ class TestPaperMode:
     def test_a_false_claim_is_refused(self):
         with pytest.raises(ValueError, match="not"):
             output_perturbation_gd(
-                empty(1000), 20.0, 1e-3, steps=5, step_size=1.0, calibration="paper", neighbors="replace_one"
+                zero_rows(1000),
+                20.0,
+                1e-3,
+                steps=5,
+                step_size=1.0,
+                calibration="paper",
+                neighbors="replace_one",
             )
 
     def test_pure_noise_is_the_published_sensitivity(self):
         result = output_perturbation_gd(
-            empty(1000, **PLAIN), 0.5, 0.0, steps=50, step_size=0.5, calibration="paper",
+            zero_rows(1000, **PLAIN), 0.5, 0.0, steps=50, step_size=0.5, calibration="paper",
             neighbors="replace_one",
         )  # fmt: skip
         assert result.privacy.noise_scale == pytest.approx(0.075 / 0.5, rel=1e-9)
 
-    def test_outside_the_proof_it_warns(self):
+    def test_it_warns_outside_the_range_of_its_proof(self):
         settings = {"steps": 50, "step_size": 0.5, "calibration": "paper"}
         with pytest.warns(PrivacyWarning, match="replacing"):
-            output_perturbation_gd(empty(1000, **PLAIN), 1.0, 1e-5, **settings)
+            output_perturbation_gd(zero_rows(1000, **PLAIN), 1.0, 1e-5, **settings)
         with pytest.warns(PrivacyWarning, match="outside the range"):
             output_perturbation_gd(
-                empty(1000, **PLAIN), 1.0, 1e-5, neighbors="replace_one", **{**settings, "step_size": 7.0}
+                zero_rows(1000, **PLAIN), 1.0, 1e-5, neighbors="replace_one", **{**settings, "step_size": 7.0}
             )
 
 
@@ -172,37 +171,37 @@ PAPER = {"calibration": "paper", "neighbors": "replace_one"}
 class TestPaperModeOfTheMinimum:
     @pytest.mark.parametrize(("row_norm", "l2", "epsilon"), [(1.0, 0.1, 0.5), (2.0, 1e-3, 3.0)])
     def test_noise_is_the_published_one(self, row_norm, l2, epsilon):
-        """beta = n l2 epsilon/2 for rows of norm 1; gradients, and so the noise, grow with the rows."""
-        obj = empty(1000, l2=l2, row_norm=row_norm)
+        """beta = n l2 epsilon/2 for rows of norm 1; gradients and noise are proportional to the row norm."""
+        obj = zero_rows(1000, l2=l2, row_norm=row_norm)
         privacy = output_perturbation_minimum(obj, epsilon, 0.0, **PAPER).privacy
         assert privacy.noise_scale == pytest.approx(row_norm * 2.0 / (1000 * l2 * epsilon), rel=1e-9)
         assert (privacy.epsilon, privacy.delta, privacy.accountant) == (epsilon, 0.0, "pure")
         assert "exact minimiser" in " ".join(str(privacy).split())
 
-    def test_a_loss_without_room_gets_what_the_computed_minimiser_needs(self):
-        """The slope of this Huber loss is reached in the ball of the minimiser: Lemma 7 is tight."""
-        privacy = output_perturbation_minimum(empty(1000, l2=0.01, **PLAIN), 0.5, 0.0, **PAPER).privacy
+    def test_noise_is_increased_for_the_computed_minimiser_where_lemma_7_is_tight(self):
+        """This Huber loss attains its Lipschitz constant within the ball that contains the minimiser."""
+        privacy = output_perturbation_minimum(zero_rows(1000, l2=0.01, **PLAIN), 0.5, 0.0, **PAPER).privacy
         published = 2.0 / (1000 * 0.01 * 0.5)
         assert published < privacy.noise_scale <= published * (1 + 2 * ROUNDING)
         assert privacy.sensitivity / privacy.noise_scale <= 0.5 * (1 + 1e-12)
 
-    def test_lengths_of_the_noise_follow_the_gamma_law(self):
+    def test_norms_of_the_noise_are_gamma_distributed(self):
         """Kolmogorov-Smirnov, 1500 draws: p below 1e-6 with probability 1e-6."""
         obj = Objective("logistic", np.zeros((100, 4)), np.ones(100), row_norm=1.0, l2=0.5)
         draws = [output_perturbation_minimum(obj, 0.7, 0.0, random_state=s, **PAPER) for s in range(1500)]
         beta = 100 * 0.5 * 0.7 / 2.0
         lengths = [np.linalg.norm(draw.coef) for draw in draws]
         assert kstest(lengths, gamma(4, scale=1.0 / beta).cdf).pvalue > 1e-6
-        # half as much again is told apart: the test can fail
+        # the test rejects a scale that is 50 % larger
         assert kstest(lengths, gamma(4, scale=1.5 / beta).cdf).pvalue < 1e-6
 
-    def test_it_charges_what_it_claims(self):
+    def test_it_charges_its_claim(self):
         ledger = Ledger(0.5, 1e-6, neighbors="replace_one")
         output_perturbation_minimum(strong(), 0.5, 0.0, ledger=ledger, **PAPER)
         assert [(entry.epsilon, entry.delta) for entry in ledger.history()] == [(0.5, 0.0)]
 
     @pytest.mark.parametrize("loss", ["logistic", Huber(2.0)], ids=str)
-    def test_no_replaced_record_moves_the_result_further_than_is_claimed(self, loss):
+    def test_no_replaced_record_exceeds_the_sensitivity(self, loss):
         rng = np.random.default_rng(0)
         worst = 0.0
         for _ in range(40):
@@ -222,21 +221,20 @@ class TestPaperModeOfTheMinimum:
         assert 0.05 < worst <= 1.0
 
 
-def test_the_schedule_looks_at_public_numbers_only_and_goes_further_with_more_budget():
+def test_the_schedule_is_public_and_goes_further_with_more_budget():
     X, y = separable()
     one = Objective("logistic", X, y, row_norm=1.5)
     other = Objective("logistic", -X[::-1].copy(), y, row_norm=1.5)
     assert output_perturbation_schedule(one, 1.0, 1e-6) == output_perturbation_schedule(other, 1.0, 1e-6)
-    lengths = [
-        output_perturbation_schedule(one, epsilon, 1e-6) for epsilon in (1e-3, 0.01, 0.1, 1.0, 10.0, 1e3)
-    ]
-    horizons = [schedule.steps * schedule.step_size for schedule in lengths]
+    budgets = (1e-3, 0.01, 0.1, 1.0, 10.0, 1e3)
+    schedules = [output_perturbation_schedule(one, epsilon, 1e-6) for epsilon in budgets]
+    horizons = [schedule.steps * schedule.step_size for schedule in schedules]
     assert horizons == sorted(horizons)
     assert horizons[-1] > 100 * horizons[0]
 
 
-def test_modules_of_the_algorithms_never_open_a_gradient():
-    """Only the secret trainings read exact gradients; the algorithms get bounded values."""
+def test_the_algorithms_read_no_exact_gradients():
+    """Only bounded trainings do; the algorithms get private values with a bound."""
     for algorithm in ALGORITHMS:
         source = Path(sys.modules[algorithm.__wrapped__.__module__].__file__).read_text()
         assert ".gradient(" not in source

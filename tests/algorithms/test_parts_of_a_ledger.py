@@ -1,4 +1,4 @@
-"""Fits on a part of a split: those whose proof needs a bound on the number of records take a public cap."""
+"""Fits on part of a split: algorithms whose proof needs a bound on the record count require a size cap."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ N = 400
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (N, 3))
 Y = np.where(RNG.random(N) < 0.5, 1.0, -1.0)
-#: Of each the further arguments.
+#: The algorithms that need the bound, and further arguments.
 BOUNDED = {
     "output_perturbation_gd": {},
     "output_perturbation_minimum": {},
@@ -27,8 +27,8 @@ def part_and_objective(n_public):
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-def test_a_share_will_not_do(name):
-    """Whether the part at hand has more records than its share or not."""
+def test_an_expected_count_is_refused(name):
+    """Whether this part has more or fewer records than expected."""
     for share in (lambda part: part.n_public(N), lambda part: 150, lambda part: 250):
         part, objective = part_and_objective(share)
         with pytest.raises(ValueError, match="size_cap"):
@@ -39,7 +39,7 @@ def test_a_share_will_not_do(name):
 
 
 @pytest.mark.parametrize("name", BOUNDED)
-def test_a_cap_will_do(name):
+def test_a_size_cap_is_accepted(name):
     part, objective = part_and_objective(lambda part: part.size_cap(N, equal=1))
     result = getattr(algorithms, name)(objective, 1.0, 1e-6, ledger=part, **BOUNDED[name])
     assert np.all(np.isfinite(result.coef))
@@ -50,6 +50,6 @@ def test_a_cap_will_do(name):
 
 
 @pytest.mark.parametrize("name", ["noisy_gd", "dp_sgd"])
-def test_sums_are_divided_by_any_public_number(name):
+def test_other_algorithms_accept_an_expected_count(name):
     part, objective = part_and_objective(lambda part: part.n_public(N))
     assert np.all(np.isfinite(getattr(algorithms, name)(objective, 1.0, 1e-6, ledger=part).coef))

@@ -1,4 +1,4 @@
-"""Phases with noise between, of SGD or minimisers: twins, disjoint parts, sensitivity, charge, noise."""
+"""SGD or minimisation in noisy phases: numpy reference, disjoint parts, sensitivity, charge, noise."""
 
 import math
 from itertools import pairwise
@@ -14,25 +14,26 @@ from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms import dp_sgd_output, output_perturbation_minimum
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms.sampling import permutation
-from dperm.mechanisms.without_privacy import release_without_privacy
 from dperm.objective.bounded_descent import BoundedDescent, DescentRecipe
 from dperm.objective.bounded_training import Minimisation
+from reference.exact import opened
 from reference.replaced_noise import scaled_noise
 from reference.sgd_twin import sgd
 
 REPLACE = {"neighbors": "replace_one"}
-SIZES = [48, 24, 12, 15]  # of 99 records in 4 phases, batches of 3
+SIZES = [48, 24, 12, 15]  # of the parts of 99 records, in 4 phases and batches of 3
 RIDGE = {"l2": 0.05, "penalize_intercept": True}
 ALGORITHMS = {"steps": dp_sgd_output, "minima": output_perturbation_minimum}
 both = pytest.mark.parametrize("name", ALGORITHMS)
 
 
-def released_by_phase(obj, seed=3, **settings):
-    """The weights that every phase releases, without noise."""
+def released_by_phase(name, obj, **settings):
+    """The weights that each phase releases, without noise."""
+    own = {"extra_l2": 0.2} if name == "minima" else {"batch_size": 3, "step_size": 0.5, "clip": 8.0}
     seen = []
-    dp_sgd_output(
-        obj, math.inf, 1e-6, random_state=seed, callback=lambda found: seen.append(found["coef"]),
-        **{"phases": 4, "batch_size": 3, "step_size": 0.5, "clip": 8.0, **REPLACE, **settings},
+    ALGORITHMS[name](
+        obj, math.inf, 1e-6, random_state=3, callback=lambda found: seen.append(found["coef"]),
+        **{"phases": 4, **own, **REPLACE, **settings},
     )  # fmt: skip
     return seen
 
@@ -40,10 +41,10 @@ def released_by_phase(obj, seed=3, **settings):
 @pytest.mark.parametrize("output", ["average", "last"])
 @pytest.mark.parametrize("passes", [1, 2])
 @pytest.mark.parametrize("radius", [math.inf, 0.4])
-def test_without_noise_it_is_the_numpy_twin(output, passes, radius):
+def test_without_noise_it_equals_the_numpy_reference(output, passes, radius):
     X, y = separable(n=99)
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, l2=0.1)
-    seen = released_by_phase(obj, passes=passes, output=output, radius=radius)
+    seen = released_by_phase("steps", obj, passes=passes, output=output, radius=radius)
     order, w, first = permutation(secret_bits(3), 99), np.zeros(6), 0
     assert len(seen) == 4
     for phase, (size, coef) in enumerate(zip(SIZES, seen, strict=True)):
@@ -57,23 +58,13 @@ def test_without_noise_it_is_the_numpy_twin(output, passes, radius):
         first += size
 
 
-def minima_by_phase(obj, seed=3, **settings):
-    """The weights that every phase releases, without noise."""
-    seen = []
-    output_perturbation_minimum(
-        obj, math.inf, 1e-6, random_state=seed, callback=lambda found: seen.append(found["coef"]),
-        **{"phases": 4, "extra_l2": 0.2, **REPLACE, **settings},
-    )  # fmt: skip
-    return seen
-
-
 @pytest.mark.parametrize("n_public", [99, 120, 4000])
 def test_minima_without_noise_are_those_of_their_parts(n_public):
-    """Ridge terms draw towards the last release, 8 times as strongly each; parts may hold no record."""
+    """Each phase has a ridge term around the last release, 8 times as strong; parts may hold no record."""
     X, y = separable(n=99)
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, n_public=n_public, **RIDGE)
     phases = 4 if n_public < 4000 else 11
-    seen = minima_by_phase(obj, phases=phases)
+    seen = released_by_phase("minima", obj, phases=phases)
     left, w = np.asarray(permutation(secret_bits(3), n_public)), np.zeros(6)
     for phase, coef in enumerate(seen):
         size = len(left) // 2 if phase < phases - 1 else len(left)
@@ -82,45 +73,41 @@ def test_minima_without_noise_are_those_of_their_parts(n_public):
 
         def value(v, Z=Z, labels=y[part], centre=w, ridge=0.2 * 8.0**phase, size=size):
             margins = labels * (Z @ v)
-            pull = 0.05 * v + ridge * (v - centre)
-            cost = (
-                np.sum(np.logaddexp(0.0, -margins)) / size
-                + 0.025 * v @ v
-                + ridge / 2 * np.sum((v - centre) ** 2)
-            )
-            return cost, -(labels / (1.0 + np.exp(margins))) @ Z / size + pull
+            penalty = 0.025 * v @ v + ridge / 2 * np.sum((v - centre) ** 2)
+            gradient = -(labels / (1.0 + np.exp(margins))) @ Z / size + 0.05 * v + ridge * (v - centre)
+            return np.sum(np.logaddexp(0.0, -margins)) / size + penalty, gradient
 
         best = minimize(value, w, jac=True, method="BFGS", options={"gtol": 1e-10}).x
-        np.testing.assert_allclose(coef, best, atol=2e-3)  # a thousandth of what a record moves, and rounded
+        np.testing.assert_allclose(coef, best, atol=2e-3)  # tolerance: a thousandth of the sensitivity
         w = coef
 
 
 @both
-def test_a_record_is_in_one_phase_alone(name):
-    """Another record in the place of one of a phase changes nothing before it, and that phase."""
+def test_a_record_is_used_in_one_phase_only(name):
+    """Replacing a record of a phase changes its release and later ones, but none before."""
     X, y = separable(n=99)
     order = permutation(secret_bits(3), 99)
-    by_phase = minima_by_phase if name == "minima" else released_by_phase
     settings = {} if name == "minima" else {"output": "last"}
-    seen = by_phase(Objective("logistic", X, y, row_norm=1.5, **RIDGE), **settings)
+    seen = released_by_phase(name, Objective("logistic", X, y, row_norm=1.5, **RIDGE), **settings)
     ends = np.cumsum([49, 25, 12, 13] if name == "minima" else SIZES)
     for place in (0, 47, 48, 71, 72, 84, 98):
         other, label = X.copy(), y.copy()
         other[order[place]] *= -0.5
         label[order[place]] *= -1.0
-        changed = by_phase(Objective("logistic", other, label, row_norm=1.5, **RIDGE), **settings)
+        obj = Objective("logistic", other, label, row_norm=1.5, **RIDGE)
+        changed = released_by_phase(name, obj, **settings)
         phase = int(np.searchsorted(ends, place, side="right"))
         same = [np.array_equal(*pair) for pair in zip(seen, changed, strict=True)]
         assert same == [True] * phase + [False] * (4 - phase)
 
 
 def distance(X, y, loss, recipe, start, changed):
-    """How far the result moves when the first record is changed, and the bound."""
+    """How far the result moves on changed data, and the bound."""
     weights = []
     for rows, targets in ((X, y), changed):
         obj = Objective(loss, rows, targets, row_norm=1.0)
         run = BoundedDescent.of(obj, recipe, np.arange(len(y)), start)
-        weights.append(np.asarray(release_without_privacy(run.train(obj))))
+        weights.append(opened(run.train(obj)))
     return np.linalg.norm(weights[0] - weights[1]), run.sensitivity(Neighbours.REPLACE_ONE)
 
 
@@ -131,25 +118,28 @@ def recipe(step_size, average, passes=1, clip=math.inf):
 @pytest.mark.parametrize("average", [True, False])
 @pytest.mark.parametrize("start", [0.0, 3.0, -1e6])
 def test_the_sensitivity_is_attained_from_any_start(average, start):
-    """Far from the targets Huber's gradients are constant, and those of two records opposed."""
+    """Far from the targets, gradients of the Huber loss are constant, and opposite for the changed record."""
     n, eta, slope = 40, 0.3, 0.1
     X, y = np.ones((n, 1)), np.full(n, 1e9)
     opposed = np.concatenate([[-1e9], y[1:]])
     moved, bound = distance(X, y, losses.Huber(slope), recipe(eta, average), np.array([start]), (X, opposed))
     exact = 2.0 * eta * slope * ((1.0 - 1.0 / n) if average else 1.0)
     assert exact <= bound <= exact * (1.0 + 1e-5)
-    assert 0.999 * bound < moved <= bound * (1.0 + 2e-3)  # a result is rounded to its grid
+    assert 0.999 * bound < moved <= bound * (1.0 + 2e-3)  # results are rounded to a grid
+
+
+def unit_rows(rng, n, d):
+    X = rng.normal(size=(n, d))
+    return X / np.linalg.norm(X, axis=1, keepdims=True), np.where(rng.random(n) < 0.5, -1.0, 1.0)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "absolute"])
-def test_no_neighbour_found_moves_a_phase_further(loss):
+def test_no_neighbour_found_exceeds_the_sensitivity_of_a_phase(loss):
     rng = np.random.default_rng(0)
     largest = 0.0
     for _ in range(60):
         n, d, passes = 12, 3, int(rng.integers(1, 4))
-        X = rng.normal(size=(n, d))
-        X /= np.linalg.norm(X, axis=1, keepdims=True)
-        y = np.where(rng.random(n) < 0.5, -1.0, 1.0)
+        X, y = unit_rows(rng, n, d)
         start = rng.normal(size=d) * 10.0 ** rng.uniform(-1, 2)
         place = int(rng.integers(n))
         other, label = X.copy(), y.copy()
@@ -163,14 +153,12 @@ def test_no_neighbour_found_moves_a_phase_further(loss):
 
 
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
-def test_no_neighbour_found_moves_a_minimum_further_from_any_centre(loss):
+def test_no_neighbour_found_exceeds_the_sensitivity_of_a_minimum_around_any_centre(loss):
     rng = np.random.default_rng(0)
     largest = 0.0
     for _ in range(60):
-        n, d = 8, 3
-        X = rng.normal(size=(n, d))
-        X /= np.linalg.norm(X, axis=1, keepdims=True)
-        y = np.where(rng.random(n) < 0.5, -1.0, 1.0)
+        d = 3
+        X, y = unit_rows(rng, 8, d)
         other, label = X.copy(), y.copy()
         other[0] = -X[0] if rng.random() < 0.5 else rng.permutation(X[0])
         label[0] *= rng.choice([-1.0, 1.0])
@@ -179,7 +167,7 @@ def test_no_neighbour_found_moves_a_minimum_further_from_any_centre(loss):
         for rows, targets in ((X, y), (other, label)):
             obj = Objective(losses.Huber(0.5) if loss == "huber" else loss, rows, targets, **RIDGE)
             training = Minimisation.with_tolerance(obj, 1e-6, extra_l2=ridge, centre=centre)
-            weights.append(np.asarray(release_without_privacy(training.train(obj))))
+            weights.append(opened(training.train(obj)))
         moved, bound = np.linalg.norm(weights[0] - weights[1]), training.sensitivity(obj, "replace_one")
         assert moved <= bound * (1.0 + 2e-3)
         largest = max(largest, moved / bound)
@@ -188,7 +176,7 @@ def test_no_neighbour_found_moves_a_minimum_further_from_any_centre(loss):
 
 @both
 @pytest.mark.parametrize("mechanism", ["gaussian", "norm_laplace"])
-def test_all_phases_cost_what_one_release_does(releases, mechanism, name):
+def test_all_phases_together_cost_one_release(releases, mechanism, name):
     spent = []
     for phases in (1, 5):
         ledger = Ledger(1.0, 1e-6, pure=0.5, neighbors="replace_one")
@@ -206,7 +194,7 @@ def test_all_phases_cost_what_one_release_does(releases, mechanism, name):
 
 
 def standardised_noise(record, relation, name):
-    del record[:]
+    record.clear()
     obj = objective(n=200, d=20, **RIDGE)
     for seed in range(40):
         terms = {"mechanism": "gaussian", "random_state": seed, "neighbors": relation}
@@ -219,8 +207,8 @@ def standardised_noise(record, relation, name):
 
 @both
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove"])
-def test_noise_of_every_phase_is_what_its_guarantee_needs(record, relation, name):
-    """The mean of k squared normals has variance 2/k; 5.5 deviations: false alarm below 1e-7."""
+def test_noise_of_every_phase_is_as_calibrated_and_halved_noise_is_detected(record, relation, name):
+    """The mean of k squared normals has variance 2/k; 5.5 standard deviations: false alarm below 1e-7."""
     noise = standardised_noise(record, relation, name)
     assert abs(np.mean(noise**2) - 1.0) < 5.5 * math.sqrt(2 / noise.size)
     with scaled_noise(0.5):
@@ -230,7 +218,7 @@ def test_noise_of_every_phase_is_what_its_guarantee_needs(record, relation, name
 
 def test_later_phases_are_released_with_less_noise(record):
     dp_sgd_output(objective(), 1.0, 1e-6, phases=6, mechanism="gaussian", step_size=0.5, **REPLACE)
-    ratios = [later["sigma"] / former["sigma"] for former, later in pairwise(record)]
+    ratios = [later["sigma"] / earlier["sigma"] for earlier, later in pairwise(record)]
     np.testing.assert_allclose(ratios, 0.25, rtol=0.02)
 
 
@@ -245,7 +233,7 @@ def test_later_phases_are_released_with_less_noise(record):
         ({"phases": 2, "calibration": "paper", "radius": 1.0}, "phases go with"),
     ],
 )
-def test_what_does_not_go_together(settings, message):
+def test_incompatible_settings(settings, message):
     ledger = Ledger(2.0, 1e-5, neighbors="replace_one")
     with pytest.raises(ValueError, match=message):
         dp_sgd_output(objective(n=200), 1.0, 1e-6, ledger=ledger, **settings)
@@ -253,12 +241,12 @@ def test_what_does_not_go_together(settings, message):
     ridge = Objective("logistic", *separable(), row_norm=1.5, l2=0.1)
     with pytest.raises(ValueError, match="phases go with"):
         dp_sgd_output(ridge, 1.0, 1e-6, phases=2, step_sizes="decreasing")
-    endless = Objective(losses.SoftMargin(1.5), *separable(), row_norm=1.5)
+    unbounded = Objective(losses.SoftMargin(1.5), *separable(), row_norm=1.5)
     with pytest.raises(ValueError, match="need a clip or a radius"):
-        dp_sgd_output(endless, 1.0, 1e-6, phases=2, clip=math.inf)
+        dp_sgd_output(unbounded, 1.0, 1e-6, phases=2, clip=math.inf)
 
 
-def test_what_minima_in_phases_refuse():
+def test_incompatible_settings_of_minima():
     ledger = Ledger(2.0, 1e-5, neighbors="replace_one")
     for settings in ({"phases": 8}, {"phases": 2, "calibration": "paper"}):
         with pytest.raises(ValueError, match="phases must be at most 7, with calibration='tight'"):

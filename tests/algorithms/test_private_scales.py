@@ -1,4 +1,4 @@
-"""Scales that a fit learns before it descends: which, from how much, and what they are good for."""
+"""Scales of the data that a fit learns privately before descent: budget shares, accuracy, invariance."""
 
 import math
 
@@ -92,8 +92,8 @@ def test_rare_categories_are_not_taken_for_small_columns(monkeypatch):
 
 
 @learners
-def test_a_ridge_term_is_reckoned_with(algorithm):
-    """In coordinates that make rows alike it is not the same along every axis."""
+def test_the_ridge_term_is_transformed_to_learned_coordinates(algorithm):
+    """In rescaled coordinates the ridge term differs between the axes."""
     rng = np.random.default_rng(0)
     X = rng.random((6000, 8))
     y = np.clip(X @ rng.normal(size=8) + 0.2 * rng.normal(size=6000), -2.0, 2.0)
@@ -102,34 +102,36 @@ def test_a_ridge_term_is_reckoned_with(algorithm):
     assert reached < 0.1 * (objective.value(np.zeros(9)) - objective.value(nonprivate(objective).coef))
 
 
+def in_unit(unit):
+    """The same records in another unit; one column is far smaller than the others."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 5)) * [1.0, 1.0, 1.0, 1e-4, 1.0], rng.choice([-1.0, 1.0], 2000)
+    return Objective("logistic", X * unit, y, row_norm=20.0 * unit)
+
+
 @pytest.mark.parametrize("moments", ["gram", "columns", "none"])
 @pytest.mark.parametrize("learn", [True, False])
 @pytest.mark.parametrize("unit", [2.0**-250, 2.0**-40, 2.0**40, 2.0**490])
-def test_the_unit_of_the_data_does_not_matter(unit, learn, moments):
-    """Sums of squares of extreme ones are refused, which must not happen after the charge."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2000, 5)) * [1.0, 1.0, 1.0, 1e-4, 1.0], rng.choice([-1.0, 1.0], 2000)
+def test_preconditioned_gd_is_equivariant_to_the_unit_of_the_data(unit, learn, moments):
+    """Sums of squares of extreme units are refused, which must not happen after the charge."""
 
     def fit(unit):
-        objective = Objective("logistic", X * unit, y, row_norm=20.0 * unit)
         settings = {"moments": moments, "learn_scales": learn, "steps": 9, "random_state": 0}
-        return preconditioned_gd(objective, 1.0, 1e-6, **settings).coef
+        return preconditioned_gd(in_unit(unit), 1.0, 1e-6, **settings).coef
 
     np.testing.assert_allclose(fit(unit) * unit, fit(1.0), rtol=1e-9, atol=1e-12)
 
 
-def test_rare_labels_start_from_their_log_odds():
-    objective = labelled(positives=0.02)
-    first = preconditioned_gd(objective, 1.0, 1e-6, steps=1, step_size=1e-6, tail=0.5, random_state=0).coef[
-        -1
-    ]
+def test_the_intercept_starts_from_the_log_odds_of_rare_labels():
+    settings = {"steps": 1, "step_size": 1e-6, "tail": 0.5, "random_state": 0}
+    first = preconditioned_gd(labelled(positives=0.02), 1.0, 1e-6, **settings).coef[-1]
     assert first == pytest.approx(math.log(0.02 / 0.98), abs=0.7)
 
 
 @learners
 @pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
-def test_what_is_released_has_the_noise_that_is_stated(neighbors, algorithm):
-    """Sensitivities by hand, and noise in proportion to one over the root of a share."""
+def test_releases_of_scales_have_the_stated_noise(neighbors, algorithm):
+    """Sensitivities by hand; noise is inversely proportional to the square root of the budget share."""
     seen = []
 
     def watch(releaser, method, private, multiplier, *args, **kwargs):
@@ -153,23 +155,20 @@ SHORT = {
 
 
 @learners
-def test_units_do_not_matter_to_learners(algorithm):
-    """Nor does a whole ledger: what it is charged is what the releases cost."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2000, 5)) * [1.0, 1.0, 1.0, 1e-4, 1.0], rng.choice([-1.0, 1.0], 2000)
+def test_learned_scales_make_fits_equivariant_to_the_unit_of_the_data(algorithm):
+    """With a ledger, too, which is charged what the releases cost."""
 
     def fit(unit):
         ledger = Ledger(1.0, 1e-6, allow_seeded=True)
-        objective = Objective("logistic", X * unit, y, row_norm=20.0 * unit, fit_intercept=False)
         common = {"learn_scales": True, "random_state": 0, "ledger": ledger, **SHORT[algorithm.__name__]}
-        return algorithm(objective, 0.9, 1e-7, **common).coef
+        return algorithm(in_unit(unit), 0.9, 1e-7, **common).coef
 
     for unit in (2.0**-40, 2.0**-3, 2.0**40):
         np.testing.assert_allclose(fit(unit) * unit, fit(1.0), rtol=1e-9, atol=1e-12)
 
 
-def test_a_statement_names_what_was_decided_before():
-    """Of whitened descents also the step, which is relative; else none that follows from the scales."""
+def test_the_statement_lists_settings_fixed_before_the_scales_were_learned():
+    """Whitened descent includes its relative step size; others omit settings that follow from the scales."""
     objective = labelled(n=3000)
     whitened, plain = (each(objective, 1.0, 1e-6, steps=5).privacy for each in (preconditioned_gd, noisy_gd))
     assert {"step_size", "norm_share", "momentum"} <= whitened.public.keys()
@@ -180,7 +179,7 @@ def test_a_statement_names_what_was_decided_before():
     assert plain.clip > 0.0
 
 
-def test_settings_in_units_of_the_data_leave_the_data_as_they_are():
+def test_settings_in_units_of_the_data_turn_off_learned_scales():
     objective = labelled(n=300)
     for algorithm, own in (
         (noisy_gd, {"radius": 2.0}),
@@ -196,7 +195,7 @@ def test_settings_in_units_of_the_data_leave_the_data_as_they_are():
         dp_sgd(objective, 1.0, 1e-6, learn_scales=True, accountant="rdp")
 
 
-def test_relations_and_settings_are_checked_before_the_charge():
+def test_settings_of_scales_are_checked_before_the_charge():
     ledger = Ledger(1.0, 1e-6)
     objective = Objective("hinge", np.eye(3), np.ones(3), fit_intercept=True)
     with pytest.raises(ValueError, match="label_share must be 0"):

@@ -34,7 +34,7 @@ X, LABELS = np.eye(3), np.array([1.0, -1.0, 1.0])
         ({"losses": ("huber",)}, Objective("logistic", X, LABELS), "huber loss only, got logistic"),
     ],
 )
-def test_what_is_missing_is_named(properties, objective, reason):
+def test_errors_name_the_unmet_requirement(properties, objective, reason):
     assert reason in Needs(**properties).refusal(objective)
 
     @needs(**properties)
@@ -61,7 +61,7 @@ def test_what_is_missing_is_named(properties, objective, reason):
         ("majority", "logistic", "fit_intercept"),
     ],
 )
-def test_algorithms_refuse_what_their_proofs_do_not_cover_before_the_charge(name, loss, reason):
+def test_unmet_requirements_are_refused_before_the_charge(name, loss, reason):
     ledger = Ledger(1.0, 1e-6)
     with pytest.raises(ValueError, match=f"^{name} needs .*{reason}"):
         PRIVATE[name](Objective(loss, X, LABELS), 1.0, 1e-6, ledger=ledger)
@@ -78,7 +78,7 @@ def test_algorithms_refuse_what_their_proofs_do_not_cover_before_the_charge(name
         ({"fit_intercept": False}, {"omit": [0, 1]}, "omit must leave a column"),
     ],
 )
-def test_intervals_that_cannot_be_had_are_refused_before_the_charge(changes, given, reason):
+def test_impossible_intervals_are_refused_before_the_charge(changes, given, reason):
     ledger = Ledger(1.0, 1e-6)
     settings = {"loss": "logistic", "row_norm": 2.0, "fit_intercept": True} | changes
     objective = Objective(X=np.ones((2000, 2)), y=np.ones(2000), **settings)
@@ -87,14 +87,8 @@ def test_intervals_that_cannot_be_had_are_refused_before_the_charge(changes, giv
     assert not ledger.history()
 
 
-def test_what_is_there_is_let_through():
-    required = {
-        "convex": True,
-        "smooth": True,
-        "second_derivative": True,
-        "lipschitz": True,
-        "strongly_convex": True,
-    }
+def test_met_requirements_are_accepted():
+    required = dict.fromkeys(("convex", "smooth", "second_derivative", "lipschitz", "strongly_convex"), True)
 
     @needs(**required)
     def some_descent(objective, epsilon, *, steps):
@@ -108,7 +102,7 @@ def test_what_is_there_is_let_through():
 
 
 @pytest.mark.parametrize("name", ["preconditioned_gd", "dp_newton", "noisy_newton", "sufficient_statistics"])
-def test_square_matrices_of_many_weights_are_warned_of_before_the_charge(name):
+def test_large_square_matrices_are_warned_of_before_the_charge(name):
     loss = SquaredError(target_bound=1.0) if name == "sufficient_statistics" else "logistic"
     few, many = (Objective(loss, np.eye(3, d), LABELS, row_norm=2.0, n_public=10**7) for d in (3, 1001))
     empty = {"ledger": Ledger(0.01, 1e-6)}

@@ -1,4 +1,4 @@
-"""The algorithms on softmax objectives: twin, optimum, budget, reproducibility, audit."""
+"""The algorithms on softmax objectives: numpy reference, optimum, budget, reproducibility, audit."""
 
 import math
 
@@ -8,6 +8,7 @@ from scipy.special import softmax
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 
+from algorithms.problems import rows_in_unit_ball
 from audit_faults import halved_noise, skipped_clip
 from dperm import Objective, audit
 from dperm.accounting import Ledger, gdp_mu
@@ -22,8 +23,7 @@ CLASSES = 4
 
 def problem(n=2000, d=5, seed=0):
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    X = rows_in_unit_ball(rng, n, d)
     scores = 4 * X @ rng.normal(size=(d, CLASSES)) + rng.gumbel(size=(n, CLASSES))
     return X, scores.argmax(axis=1).astype(float)
 
@@ -38,8 +38,8 @@ def accuracy(coef, X, y):
 
 
 @pytest.mark.parametrize("name", sorted(SOLVERS))
-def test_every_solver_serves_softmax_or_says_why_not(name):
-    """Nothing in between: a refusal names what is missing, before anything is charged."""
+def test_every_solver_supports_softmax_or_says_why_not(name):
+    """A refusal names the unmet requirement before anything is charged."""
     obj, solver = objective(200, n_threads=1), SOLVERS[name]
     if solver.needs.refusal(obj) is not None:
         ledger = Ledger(1.0, 1e-5)
@@ -69,8 +69,8 @@ def test_nonprivate_is_sklearns_optimum(fit_intercept, dtype):
         np.testing.assert_allclose(coef[-1] - coef[-1].mean(), centred, atol=tolerance)
 
 
-def test_two_classes_give_the_logistic_optimum():
-    """The difference of the two columns is the logistic weight; its ridge term is half as strong."""
+def test_softmax_with_two_classes_gives_the_logistic_optimum():
+    """The difference of the two columns is the logistic weight, under half of the ridge term."""
     X, y = problem()
     y = (y > 1).astype(float)
     both = nonprivate(Objective("softmax", X, y, l2=0.02, n_classes=2, row_norm=2.0, fit_intercept=True)).coef
@@ -79,7 +79,7 @@ def test_two_classes_give_the_logistic_optimum():
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_without_noise_it_is_the_numpy_twin(momentum):
+def test_without_noise_it_equals_the_numpy_reference(momentum):
     X, y = problem()
     settings = {"steps": 50, "clip": 0.3, "step_size": 2.0, "momentum": momentum, "tail": 0.5}
     result = noisy_gd(objective(), math.inf, 1e-6, **settings)
@@ -123,12 +123,12 @@ def test_seeded_runs_repeat_on_any_number_of_threads(solver, settings):
 
 @pytest.mark.parametrize("solver", [noisy_gd, dp_agd, majority])
 @pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
-def test_what_is_spent_is_what_was_asked_for(solver, neighbors, record):
+def test_the_requested_budget_is_spent(solver, neighbors, record):
     ledger = Ledger(0.7, 1e-7, neighbors=neighbors)
     result = solver(objective(), 0.7, 1e-7, neighbors=neighbors, ledger=ledger)
     budget = record[-1]["budget"]
     assert budget.spent_units <= budget.total_units
-    if solver is not dp_agd:  # which may have too little left for one more iteration
+    if solver is not dp_agd:  # its remaining budget may be too small for another iteration
         assert budget.spent_units >= budget.total_units - len(record)
     assert ledger.spent == 0.7
     assert result.privacy.private
@@ -136,7 +136,7 @@ def test_what_is_spent_is_what_was_asked_for(solver, neighbors, record):
 
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
 @pytest.mark.parametrize("solver", [noisy_gd, dp_agd, majority])
-def test_the_data_enter_through_the_releases_alone(solver, relation):
+def test_data_are_used_only_through_releases(solver, relation):
     X, y = problem(300)
     other = (X[:-1], y[:-1]) if relation == "add_or_remove" else (X, np.append(y[:-1], (y[-1] + 1) % CLASSES))
     one, neighbour = (
@@ -165,16 +165,16 @@ def measure(relation="add_or_remove"):
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
-def test_the_audit_stays_below_the_claim_and_near_it(relation):
+def test_audited_leakage_is_within_and_near_the_claim(relation):
     result = measure(relation)
     assert not result.violates(), result
     estimate = -math.sqrt(2) * norm.ppf(result.false_negative_rate)
-    # m pairs tell mu (about 1) with a deviation of 2 / sqrt(m)
+    # with m pairs the estimate of mu (about 1) has a standard error of 2 / sqrt(m)
     assert estimate > 0.9 * gdp_mu(EPSILON, DELTA) - 10 / math.sqrt(result.certified / 2), result
 
 
 @pytest.mark.parametrize("fault", [halved_noise, skipped_clip])
-def test_planted_faults_are_found(fault):
+def test_planted_faults_are_detected(fault):
     with fault():
         result = measure()
     assert result.violates(), result
@@ -192,11 +192,11 @@ def test_private_majority_is_one_noisy_vector_of_counts(neighbors, sensitivity):
     ]
     privacy = majority(obj, 0.5, 1e-6, neighbors=neighbors).privacy
     assert privacy.sensitivity == pytest.approx(sensitivity)
-    # 2400 draws: the variance is known to 2.9 %; 6 of these
+    # 2400 draws: the variance has a standard error of 2.9 %; 6 of these
     assert abs(np.var(draws - exact) / privacy.noise_scale**2 - 1) < 0.175
 
 
-def test_exact_majority_predicts_the_shares():
+def test_exact_majority_predicts_the_class_frequencies():
     result = majority(objective())
     shares = np.bincount(problem()[1].astype(int)) / 2000
     np.testing.assert_allclose(softmax(result.coef[-1]), shares, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Step sizes that change: their forms, descent with them, the law of random rounds, what is refused."""
+"""Step size schedules: their forms, descent with them, the distribution of random rounds, refusals."""
 
 import math
 
@@ -17,7 +17,7 @@ from dperm.mechanisms.random_source import random_bits, random_source
 from reference import numpy_sgd
 
 T = 7
-# What is given, the step sizes, what a statement says.
+# The argument, the step sizes, how a statement describes them.
 FORMS = {
     "number": (0.25, np.full(T, 0.25), 0.25),
     "1/t": ("0.7/t", [0.7, 0.35, 0.7 / 3, 0.175, 0.14, 0.7 / 6, 0.1], "0.7/t"),
@@ -34,7 +34,7 @@ FORMS = {
     ),
 }
 EVERY_FORM = pytest.mark.parametrize("form", FORMS)
-# Full batches without noise: all of them are gradient descent.
+# With full batches and without noise, all of them are gradient descent.
 WHOLE = {"batch_size": 40, "neighbors": "replace_one"}
 DESCENTS = {
     noisy_gd: {"steps": T, "momentum": 0.0, "learn_scales": False},
@@ -61,13 +61,13 @@ def test_forms(form):
     assert getattr(rule, "words", rule) == (words if form != "function" else rule.words)
 
 
-def test_a_function_is_asked_once_for_a_step():
-    """What was checked is what is used, whatever the function does next."""
-    asked = []
-    rule = step_size("step_size", lambda t: asked.append(t) or 1.0 / len(asked))
+def test_a_function_is_called_once_per_step():
+    """The step sizes that were checked are the ones used, even if the function is not deterministic."""
+    calls = []
+    rule = step_size("step_size", lambda t: calls.append(t) or 1.0 / len(calls))
     sizes = step_sizes(rule, 5)
     np.testing.assert_array_equal(step_sizes(rule, 7)[:5], sizes)
-    assert asked == [1, 2, 3, 4, 5, 6, 7]
+    assert calls == [1, 2, 3, 4, 5, 6, 7]
 
 
 @EVERY_FORM
@@ -91,8 +91,8 @@ def test_descent_without_noise_takes_these_steps(algorithm, form):
 
 
 @EVERY_DESCENT
-def test_noise_does_not_depend_on_the_steps(algorithm):
-    """But for random rounds: then it is that of the law that the steps give."""
+def test_noise_does_not_depend_on_the_step_sizes(algorithm):
+    """Except with random rounds, whose distribution follows from the step sizes."""
     sizes = {"step_size": "0.5/t", "epsilon": 1.0, "delta": 1e-5, "clip": 0.5, "random_state": 3}
     settings = DESCENTS[algorithm]
     changing = algorithm(problem(), **settings, **sizes).privacy.noise_scale
@@ -104,10 +104,10 @@ def test_noise_does_not_depend_on_the_steps(algorithm):
     law = 2.0 * eta - smoothness * eta**2
     expected = random_round_noise_multiplier(1.0, 1e-5, 40, 40, T, round_weights=law)
     assert changing == pytest.approx(0.5 * expected, rel=1e-6)
-    assert changing < constant  # short steps come late, so late rounds are rare
+    assert changing < constant  # late steps are short, so late rounds are rare
 
 
-def test_random_rounds_follow_their_law():
+def test_random_rounds_follow_their_distribution():
     weights = np.floor(1e6 / np.arange(1.0, 9.0) ** 2)
     bits = random_bits(random_source(5))
     assert isinstance(bits, RandomBits)
@@ -117,11 +117,9 @@ def test_random_rounds_follow_their_law():
 
 
 @EVERY_DESCENT
-def test_what_is_refused_is_refused_before_the_charge(algorithm):
-    ledger, settings = Ledger(1.0, 1e-5), DESCENTS[algorithm]
-    relation = settings.get("neighbors", "add_or_remove")
-    ledger = Ledger(1.0, 1e-5, neighbors=relation)
-    settings = {name: value for name, value in settings.items() if name != "neighbors"}
+def test_bad_step_sizes_are_refused_before_the_charge(algorithm):
+    settings = dict(DESCENTS[algorithm])
+    ledger = Ledger(1.0, 1e-5, neighbors=settings.pop("neighbors", "add_or_remove"))
     bad = {
         "1/x": "c/sqrt", "nan/t": "c/sqrt", "-1/t": "c/sqrt", "1e200/t": "c/sqrt",
         (2, 0.5): "from step 1", (1, -0.5): "from step 1", (0, 0.5): "positive integer",
@@ -140,18 +138,16 @@ def test_what_is_refused_is_refused_before_the_charge(algorithm):
     assert not ledger.history()
 
 
-def test_more_steps_than_memory_holds():
+def test_step_size_arrays_that_do_not_fit_in_memory_are_refused():
     with pytest.raises(ValueError, match="must be a number for more than 10,000,000 steps"):
         step_sizes("1/t", 10**7 + 1)
     assert step_sizes(0.5, 10**9).shape == (10**9,)
 
 
-def test_weights_beyond_doubles_are_refused_where_steps_grow():
-    """Long steps early on alone do no harm; a ridge term and long steps throughout do."""
-    objective = problem()
-    result = noisy_gd(
-        objective, 1.0, 1e-5, steps=500, clip=1.0, momentum=0.0, step_size="1000/t", random_state=0
-    )
+def test_step_sizes_that_let_weights_overflow_are_refused():
+    """Under a ridge term: long steps throughout, but not long steps at the start only."""
+    settings = {"steps": 500, "clip": 1.0, "momentum": 0.0}
+    result = noisy_gd(problem(), 1.0, 1e-5, step_size="1000/t", random_state=0, **settings)
     assert np.isfinite(result.coef).all()
     with pytest.raises(ValueError, match="beyond the range of doubles"):
-        noisy_gd(objective, 1.0, 1e-5, steps=500, clip=1.0, momentum=0.0, step_size={1: 1000.0, 400: 0.1})
+        noisy_gd(problem(), 1.0, 1e-5, step_size={1: 1000.0, 400: 0.1}, **settings)

@@ -1,4 +1,4 @@
-"""Least squares from noisy sums: twin, accuracy, budget."""
+"""Least squares from noisy sums: numpy reference, published algorithm, accuracy, budget."""
 
 import math
 
@@ -11,9 +11,9 @@ from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu
 from dperm.algorithms import nonprivate, sufficient_statistics
 from dperm.losses import Huber, SquaredError
-from dperm.mechanisms import release_without_privacy
 from dperm.objective.second_moments import symmetric_matrix
 from reference import numpy_algorithms as twin
+from reference.exact import opened
 
 
 def linear(n=3000, d=5, seed=0, **keywords):
@@ -24,6 +24,11 @@ def linear(n=3000, d=5, seed=0, **keywords):
     return Objective(SquaredError(2.0), X, y, **settings)
 
 
+def rows_and_targets(obj):
+    """What the objective sees, in numpy."""
+    return twin.scaled_rows(obj._rows.x, 1.5, True), np.clip(obj._rows.y, -2, 2)
+
+
 def test_without_noise_it_reaches_the_optimum():
     for obj in (linear(), linear(l2=0.1), linear(l2=0.1, penalize_intercept=True, fit_intercept=True)):
         result = sufficient_statistics(obj, math.inf, 1e-6, ridge=0.0)
@@ -31,14 +36,13 @@ def test_without_noise_it_reaches_the_optimum():
         assert not result.privacy.private
 
 
-def test_it_is_the_numpy_twin_with_the_noise_that_was_drawn(record):
-    """Of the release take the exact sums away: what is left went into the twin as its noise."""
+def test_it_equals_the_numpy_reference_with_the_same_noise(record):
+    """The noise is the difference between the release and the exact sums."""
     obj = linear(n=20_000)
     result = sufficient_statistics(obj, 3.0, 1e-6, ridge=0.01, target_weight=1.0, random_state=0)
     noise = symmetric_matrix(record[0]["noisy"] - record[0]["exact"], target=True)
-    rows, n = twin.scaled_rows(obj._rows.x, 1.5, True), obj.n_public
     expected = twin.least_squares_by_statistics(
-        rows, np.clip(obj._rows.y, -2, 2), noise[:-1, :-1], noise[:-1, -1] / (1.5 / 2.0), 0.01 * n
+        *rows_and_targets(obj), noise[:-1, :-1], noise[:-1, -1] / (1.5 / 2.0), 0.01 * obj.n_public
     )
     np.testing.assert_allclose(result.coef, expected, rtol=1e-4, atol=1e-4)
 
@@ -46,25 +50,21 @@ def test_it_is_the_numpy_twin_with_the_noise_that_was_drawn(record):
 def adassp(rows, y, row_norm, target_bound, epsilon, delta, rng):
     """Wang 2018, Algorithm 2, as published."""
     d = rows.shape[1]
-    part, root = epsilon / 3, math.sqrt(math.log(6 / delta))
-    smallest = np.linalg.eigvalsh(rows.T @ rows)[0]
-    smallest = max(
-        smallest + root / part * row_norm**2 * rng.normal() - math.log(6 / delta) / part * row_norm**2, 0.0
-    )
-    ridge = max(
-        0.0, math.sqrt(d * math.log(6 / delta) * math.log(2 * d**2 / 0.05)) * row_norm**2 / part - smallest
-    )
+    log_term = math.log(6 / delta)
+    scale, third = row_norm**2 / (epsilon / 3), math.sqrt(log_term) / (epsilon / 3)
+    smallest = np.linalg.eigvalsh(rows.T @ rows)[0] + third * row_norm**2 * rng.normal() - log_term * scale
+    ridge = math.sqrt(d * log_term * math.log(2 * d**2 / 0.05)) * scale - max(smallest, 0.0)
     noise = np.triu(rng.normal(size=(d, d)))
-    noise = (noise + np.triu(noise, 1).T) * root / part * row_norm**2
-    products = rng.normal(size=d) * root / part * row_norm * target_bound
-    return twin.least_squares_by_statistics(rows, y, noise, products, ridge)
+    noise = (noise + np.triu(noise, 1).T) * third * row_norm**2
+    products = rng.normal(size=d) * third * row_norm * target_bound
+    return twin.least_squares_by_statistics(rows, y, noise, products, max(ridge, 0.0))
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
 def test_the_paper_mode_is_the_published_algorithm(epsilon):
-    """The same law: a two-sample test of the excess risks, false alarm 1e-6."""
+    """The same distribution: a two-sample test of every weight, false alarm 1e-6."""
     obj = linear(n=5000)
-    rows, y = twin.scaled_rows(obj._rows.x, 1.5, True), np.clip(obj._rows.y, -2, 2)
+    rows, y = rows_and_targets(obj)
     rng = np.random.default_rng(1)
     ours = [
         sufficient_statistics(obj, epsilon, 1e-6, calibration="paper", random_state=s).coef
@@ -75,14 +75,14 @@ def test_the_paper_mode_is_the_published_algorithm(epsilon):
         assert stats.ks_2samp([w[j] for w in ours], [w[j] for w in published]).pvalue > 1e-6 / 6
 
 
-def test_the_published_noise_is_refused_where_it_is_too_small():
+def test_published_noise_that_is_too_small_is_refused():
     ledger = Ledger(1e3, 0.5)
     with pytest.raises(ValueError, match="does not give"):
         sufficient_statistics(linear(), 60.0, 1e-2, calibration="paper", ledger=ledger)
     assert ledger.spent == 0.0
 
 
-def test_three_releases_within_the_budget(record):
+def test_paper_mode_makes_three_releases_within_the_budget(record):
     result = sufficient_statistics(linear(), 0.7, 1e-7, calibration="paper")
     assert [each["exact"].shape for each in record] == [(1,), (21,), (6,)]
     assert {each["multiplier"] for each in record} == {3 * math.sqrt(math.log(6e7)) / 0.7}
@@ -97,14 +97,13 @@ def test_neighbours_of_the_separate_sums_stay_within_their_bounds(seed):
     X, y = rng.normal(size=(n + 1, d)) * rng.choice([0.1, 3.0]), rng.normal(size=n + 1) * 3
     pairs = [Objective(SquaredError(2.0), X[:k], y[:k], row_norm=1.5, n_public=n) for k in (n, n + 1)]
     for private, other in zip(*(o.regression_sums(0.7) for o in pairs), strict=True):
-        moved = np.asarray(release_without_privacy(private)) - np.asarray(release_without_privacy(other))
-        assert np.linalg.norm(moved) <= private.sensitivity("add_or_remove")
+        assert np.linalg.norm(opened(private) - opened(other)) <= private.sensitivity("add_or_remove")
 
 
 def test_the_bounds_of_the_separate_sums_are_attained():
     one = Objective(SquaredError(2.0), np.array([[1.5]]), [2.0], row_norm=1.5, n_public=1000)
     for private in one.regression_sums(0.7):
-        value = np.linalg.norm(np.asarray(release_without_privacy(private)))
+        value = np.linalg.norm(opened(private))
         assert 0.999 * private.add_or_remove < value <= private.add_or_remove
 
 
@@ -112,7 +111,7 @@ def test_the_bounds_of_the_separate_sums_are_attained():
 def test_it_beats_the_published_algorithm(epsilon):
     """Mean excess risk of 20 runs each."""
     obj = linear(n=5000)
-    rows, y = twin.scaled_rows(obj._rows.x, 1.5, True), np.clip(obj._rows.y, -2, 2)
+    rows, y = rows_and_targets(obj)
     best = obj.value(nonprivate(obj).coef)
     rng = np.random.default_rng(0)
     ours = np.mean(
@@ -126,14 +125,14 @@ def test_it_beats_the_published_algorithm(epsilon):
     ("neighbors", "square"),
     [("add_or_remove", 1 + 2 * 0.7**2), ("replace_one", 2 * (1 + 2 * 0.7**2) + 2 * 0.7**4)],
 )
-def test_noise_of_the_one_release(neighbors, square):
+def test_noise_of_the_single_release(neighbors, square):
     privacy = sufficient_statistics(linear(), 0.7, 1e-7, neighbors=neighbors).privacy
     expected = 29 * 1.5**2 * math.sqrt(square)
     assert privacy.sensitivity == pytest.approx(expected, rel=1e-4)
     assert privacy.noise_scale == pytest.approx(privacy.sensitivity / gdp_mu(0.7, 1e-7), rel=1e-6)
 
 
-def test_noise_beyond_the_signal_gives_small_weights():
+def test_noise_that_exceeds_the_signal_gives_small_weights():
     obj = linear(n=100)
     sizes = [np.abs(sufficient_statistics(obj, 0.05, 1e-6, random_state=s).coef).max() for s in range(20)]
     assert np.median(sizes) < 2.0
@@ -149,11 +148,11 @@ def test_other_losses_are_refused_before_the_charge(loss, message):
     assert ledger.spent == 0.0
 
 
-def test_noise_beyond_the_exact_sampler_is_refused_in_words_and_costs_nothing():
+def test_noise_too_large_for_the_exact_sampler_is_refused_before_the_charge():
     for n in (20, 300):
         objective, smallest = linear(n=n), 1.0
         for neighbors in ("add_or_remove", "replace_one"):
-            while True:  # halved until it is refused: what is not, must run
+            while True:  # halve epsilon until it is refused; until then every fit must succeed
                 ledger = Ledger(1.0, 1e-6, neighbors=neighbors)
                 try:
                     sufficient_statistics(objective, smallest, 1e-10, ledger=ledger, neighbors=neighbors)
@@ -167,7 +166,7 @@ def test_noise_beyond_the_exact_sampler_is_refused_in_words_and_costs_nothing():
 
 
 @pytest.mark.parametrize("settings", [{"epsilon": 1e-6}, {"epsilon": 1.0, "ridge": 0.1}])
-def test_published_noise_that_cannot_be_drawn_and_settings_it_has_no_use_for_cost_nothing(settings):
+def test_paper_mode_checks_noise_and_ridge_before_the_charge(settings):
     ledger = Ledger(1.0, 1e-6)
     with pytest.raises(ValueError, match=r"drowns the sums|ridge"):
         sufficient_statistics(linear(n=300), delta=1e-10, calibration="paper", ledger=ledger, **settings)
@@ -175,7 +174,7 @@ def test_published_noise_that_cannot_be_drawn_and_settings_it_has_no_use_for_cos
 
 
 @pytest.mark.parametrize("calibration", ["tight", "paper"])
-def test_more_records_than_exact_moments_hold_cost_nothing(calibration):
+def test_too_many_records_for_exact_moments_are_refused_before_the_charge(calibration):
     ledger = Ledger(1.0, 1e-6)
     loss = SquaredError(target_bound=1.0)
     many = Objective(loss, np.zeros((4, 40)), np.zeros(4), row_norm=1.0, n_public=2**44)

@@ -1,7 +1,8 @@
-"""Without noise (epsilon = infinity) the default settings of every algorithm reach the optimum."""
+"""Without noise (epsilon = infinity), every algorithm with default settings reaches the optimum."""
 
 import inspect
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy.optimize import linprog, minimize
 from scipy.special import expit, log_softmax
 from sklearn.svm import LinearSVC, LinearSVR
 
+from algorithms.problems import rows_in_unit_ball
 from dperm import Objective, algorithms
 from dperm.losses import Absolute, Huber, Sigmoid, SquaredError, Welsch
 
@@ -19,8 +21,7 @@ EXCESS = 1e-3
 def problem():
     """Rows in the unit ball; noisy labels, targets in [-1, 1] with heavy tails, and classes."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(N, D))
-    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    X = rows_in_unit_ball(rng, N, D)
     scores = X @ rng.normal(size=D)
     labels = np.where(scores + 0.3 * rng.normal(size=N) > 0, 1.0, -1.0)
     targets = np.clip(scores / np.abs(scores).max() + 0.1 * rng.standard_t(3, size=N), -1.0, 1.0)
@@ -62,15 +63,11 @@ def value(loss, l2, w):
     return LOSSES[loss][2](w) + l2 / 2 * np.sum(w**2)
 
 
-_optima = {}
-
-
+@cache
 def optimum(loss, l2):
-    """The least value: of a linear program, of scikit-learn's dual solvers, or of BFGS."""
-    if (loss, l2) not in _optima:
-        w = _kinked_minimiser(loss, l2) if loss in ("hinge", "absolute") else _smooth_minimiser(loss, l2)
-        _optima[loss, l2] = value(loss, l2, w)
-    return _optima[loss, l2]
+    """The minimum of the objective, by linear programming, scikit-learn's dual solvers or BFGS."""
+    w = _kinked_minimiser(loss, l2) if loss in ("hinge", "absolute") else _smooth_minimiser(loss, l2)
+    return value(loss, l2, w)
 
 
 def _smooth_minimiser(loss, l2):
@@ -107,20 +104,18 @@ def defaults(name, obj):
     return algorithm(obj, math.inf, 1e-6, random_state=0)
 
 
-# The majority minimises no objective in its rows.
+# The majority does not minimise the objective.
 NAMES = [
     name
     for name in algorithms.__all__
     if inspect.isfunction(getattr(algorithms, name)) and name != "majority"
 ]
-# What is refused for want of a setting that has no default.
+# Refused because a required setting has no default: what the message names.
 MISSING = {
-    ("output_perturbation_gd", "squared_hinge", 0.0): "radius",
-    ("output_perturbation_gd", "squared_hinge", 0.01): "radius",
-    ("output_perturbation_gd", "squared_error", 0.0): "radius",
-    ("output_perturbation_gd", "squared_error", 0.01): "radius",
-    **{("objective_perturbation", loss, 0.0): "l2 > 0" for loss in ("logistic", "huber")},
-}
+    ("output_perturbation_gd", loss, l2): "radius"
+    for loss in ("squared_hinge", "squared_error")
+    for l2 in (0.0, 0.01)
+} | {("objective_perturbation", loss, 0.0): "l2 > 0" for loss in ("logistic", "huber")}
 
 
 def admitted(name, loss, l2):
@@ -141,18 +136,18 @@ def test_defaults_without_noise_reach_the_optimum(name, loss, l2):
 
 
 @pytest.mark.parametrize(("name", "loss", "l2"), list(MISSING))
-def test_what_has_no_default_is_asked_for(name, loss, l2):
+def test_missing_settings_without_a_default_are_named(name, loss, l2):
     with pytest.raises(ValueError, match=MISSING[name, loss, l2]):
         defaults(name, objective(loss, l2))
 
 
-def test_every_algorithm_is_tried():
+def test_every_algorithm_is_covered():
     assert {case[0] for case in CASES if case not in MISSING} == set(NAMES)
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("loss", [Sigmoid(), Welsch(0.5, target_bound=1.0)], ids=["sigmoid", "welsch"])
-def test_rrpsgd_ends_near_a_stationary_point_of_a_loss_that_is_not_convex(loss, seed):
+def test_rrpsgd_ends_near_a_stationary_point_of_nonconvex_losses(loss, seed):
     obj = Objective(loss, X, LABELS if loss.classification else TARGETS, row_norm=1.0, l2=0.01, n_threads=1)
     w = algorithms.rrpsgd(obj, math.inf, 1e-6, random_state=seed).coef
     if loss.classification:

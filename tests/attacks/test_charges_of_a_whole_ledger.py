@@ -1,8 +1,7 @@
-"""A budget that is gone after one fit.
+"""A budget that is exhausted by one fit.
 
-Fits that are accounted by privacy loss distributions took a whole ledger whatever they cost: two of epsilon
-0.4 did not fit on a ledger of 1, so that people gave every fit a ledger of its own, and nothing was added up
-at all.
+Fits accounted by privacy loss distributions used to take the whole ledger whatever they cost: two of epsilon
+0.4 did not fit into a ledger of 1, so users gave every fit a ledger of its own, and nothing was composed.
 """
 
 import numpy as np
@@ -24,7 +23,7 @@ def objective():
 
 
 @pytest.mark.parametrize("algorithm", [dp_sgd, dp_lssgd])
-def test_two_fits_of_epsilon_04_on_a_ledger_of_1(objective, algorithm):
+def test_two_fits_of_epsilon_04_fit_into_a_ledger_of_1(objective, algorithm):
     ledger = Ledger(1.0, DELTA)
     for _ in range(2):
         algorithm(objective, 0.4, DELTA, ledger=ledger)
@@ -32,7 +31,7 @@ def test_two_fits_of_epsilon_04_on_a_ledger_of_1(objective, algorithm):
     assert 0.4 < ledger.spent < 0.8
 
 
-def test_objective_perturbation_costs_what_its_linear_term_and_its_output_noise_cost(objective):
+def test_objective_perturbation_is_charged_for_linear_term_and_output_noise(objective):
     ledger = Ledger(1.0, DELTA, pure=0.2)
     entry = ledger.cost_of(objective_perturbation, objective, 0.4, DELTA)
     objective_perturbation(objective, 0.4, DELTA, ledger=ledger)
@@ -40,15 +39,14 @@ def test_objective_perturbation_costs_what_its_linear_term_and_its_output_noise_
     assert ledger.remaining > 0.5
 
 
-def test_pure_fits_add_up(objective):
+def test_pure_fits_compose(objective):
     ledger = Ledger(1.0, DELTA, pure=0.3)
     for _ in range(2):
         privgene(objective, 0.1, 0.0, ledger=ledger)
     assert ledger.remaining > 0.5
 
 
-def test_what_takes_all_that_is_left_says_so_before(objective):
+def test_a_fit_that_takes_the_whole_ledger_warns_first(objective):
+    ledger = Ledger(1.0, DELTA, neighbors="replace_one")
     with pytest.warns(PrivacyWarning, match=r"takes the whole ledger.*nothing remains"):
-        objective_perturbation(
-            objective, 0.4, DELTA, neighbors="replace_one", ledger=Ledger(1.0, DELTA, neighbors="replace_one")
-        )
+        objective_perturbation(objective, 0.4, DELTA, neighbors="replace_one", ledger=ledger)

@@ -1,7 +1,7 @@
-"""Numbers that are none.
+"""Dates and masked arrays taken for numbers.
 
-Not an attacker but an accident: a column of dates was read as nanoseconds since 1970, and a masked array
-without its mask, so that hidden cells were trained on. Both are refused before anything is read.
+An accident rather than an attack: a column of dates was read as nanoseconds since 1970, and a masked array
+without its mask, so that masked cells were trained on. Both are refused before anything is read.
 """
 
 import numpy as np
@@ -37,7 +37,7 @@ def test_dates_are_refused(kind):
             use(DATES[kind])
 
 
-def test_dates_for_an_objective():
+def test_dates_are_refused_by_an_objective():
     for X_, y in ((DATES["datetime"], Y), (X, DAYS.to_numpy())):
         with pytest.raises(DataError, match="holds dates or times"):
             Objective("huber", X_, y)

@@ -1,9 +1,9 @@
-"""A grid that one record decides on.
+"""A grid that depends on a single record.
 
-Released numbers lie on a grid of 22 bits for a float32 matrix and of 32 bits for a float64 one, so whoever
-sees a model sees the dtype. A data frame of float32 and small integers is read as float32; if one record has
-a missing value in the column of integers, pandas makes doubles of them. Told apart with probability 0.98 at
-epsilon 0.01.
+Released numbers lie on a grid of 22 bits for a float32 matrix and of 32 bits for a float64 matrix, so a model
+reveals the dtype. A data frame of float32 and small integers used to be read as float32; if one record has a
+missing value in the integer column, pandas converts it to float64. This distinguished neighbours with
+probability 0.98 at epsilon 0.01.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ def frame(missing):
 
 
 def shown_dtype(X):
-    """What the attacker reads off a released number: whether it lies on the coarse grid."""
+    """The dtype, which an attacker sees from the grid of a released number."""
     model = LogisticRegression(
         0.01, 1e-6, classes=[0, 1], solver="noisy_gd", non_finite="zero", solver_options={"steps": 1}
     )
@@ -34,7 +34,7 @@ def shown_dtype(X):
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_frames_are_read_as_doubles_whatever_their_cells(missing):
+def test_data_frames_are_always_read_as_float64(missing):
     assert shown_dtype(frame(missing)) == "float64"
     labels = 2.0 * Y - 1.0
     assert Objective("logistic", frame(missing), labels, non_finite="zero").dtype == np.float64
@@ -46,7 +46,7 @@ def test_the_dtype_of_an_array_is_public_and_stated():
         assert shown_dtype(X) == dtype
 
 
-def test_dask_frames_too():
+def test_dask_data_frames_are_always_read_as_float64():
     dask = pytest.importorskip("dask.dataframe")
     pytest.importorskip("distributed")
     from dperm.data.dask.collections import _dtype

@@ -1,9 +1,8 @@
 """Noise that cancels.
 
-The attacker sees two models of the same data set with and without a record, both fitted with the same
-random_state, which the attacker need not know. Equal seeds draw equal noise: the difference of the models is
-the effect of the record, exactly. `clone` copies a Generator, so every clone in a grid search repeated its
-noise.
+The attacker sees two models of a data set with and without a record, both fitted with the same random_state,
+which the attacker need not know. Equal seeds draw equal noise: the difference of the models is exactly the
+effect of the record. `clone` copies a Generator, so that every clone in a grid search repeated its noise.
 """
 
 import numpy as np
@@ -33,11 +32,11 @@ def effect_of_record(random_state):
     return np.linalg.norm(full.coef - less.coef) * 300
 
 
-def test_the_attack_works_on_seeds_and_on_nothing_else():
+def test_the_attack_works_with_equal_seeds_only():
     with pytest.warns(SeededNoiseWarning, match="equal seeds draw equal noise"):
         seeded = effect_of_record(7)
     assert seeded <= 0.5 * 0.5 * (1 + 1e-6)  # the clipped gradient of one record, averaged over two iterates
-    assert effect_of_record(None) > 10 * seeded  # of a normal vector: false alarms below 1e-5
+    assert effect_of_record(None) > 10 * seeded  # norm of a normal vector: false alarm below 1e-5
 
 
 def test_a_ledger_refuses_seeds(tmp_path):
@@ -49,13 +48,13 @@ def test_a_ledger_refuses_seeds(tmp_path):
         fit(slice(None), ledger=ledger)
 
 
-def test_a_ledger_of_tests_takes_them():
+def test_a_ledger_for_tests_allows_seeds():
     ledger = Ledger(1.0, 1e-6, allow_seeded=True)
     fit(slice(None), random_state=0, ledger=ledger)
     assert len(ledger.history()) == 1
 
 
-def test_the_statement_says_the_true_reason():
+def test_the_statement_explains_the_risk_of_seeds():
     with pytest.warns(SeededNoiseWarning):
         text = str(fit(slice(None), random_state=0).privacy)
     words = " ".join(text.split())
@@ -65,7 +64,7 @@ def test_the_statement_says_the_true_reason():
 
 @pytest.mark.filterwarnings("ignore::dperm.errors.PrivacyWarning")
 def test_clones_in_a_grid_search_do_not_repeat_the_noise_of_a_generator():
-    """A cloned Generator would draw the same noise in every clone; the ledger sees that it is one."""
+    """A cloned Generator draws the same noise in every clone; with a ledger, Generators are refused."""
     ledger = Ledger(3.0, 1e-6)
     model = LogisticRegression(
         0.1, 1e-6, classes=[-1.0, 1.0], random_state=np.random.default_rng(0), ledger=ledger

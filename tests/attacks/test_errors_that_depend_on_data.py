@@ -1,8 +1,8 @@
 """Errors as an oracle.
 
-Whoever sees that a fit failed learns something about the records: that one was not finite, had an unknown
-label, or that there were more than n_public. The statement of a fit that succeeded says that these were
-ruled out; what other processes see of an error holds no value of a record.
+Anyone who sees that a fit failed learns something about the records: that one was not finite or had an
+unknown label, or that there were more than n_public. The statement of a successful fit says that these were
+ruled out; an error that reaches other processes contains no value of a record.
 """
 
 import pickle
@@ -19,18 +19,18 @@ X = np.random.default_rng(0).normal(size=(50, 2))
 Y = np.where(X[:, 0] > 0, 1.0, -1.0)
 
 
-def test_the_statement_names_what_stops_a_fit():
+def test_the_statement_names_the_errors_that_reveal_data():
     text = " ".join(str(noisy_gd(Objective("logistic", X, Y), 1.0, 1e-6, steps=2).privacy).split())
-    for words in (
+    phrases = (
         "An error that stops the computation shows",
         "not finite",
         "unknown label",
         "more records than",
-    ):
-        assert words in text
+    )
+    assert all(phrase in text for phrase in phrases)
 
 
-def test_with_zero_non_finite_records_do_not_show():
+def test_non_finite_records_counted_as_zero_raise_no_error():
     bad = X.copy()
     bad[3, 0] = np.nan
     objective = Objective("logistic", bad, Y, non_finite="zero")
@@ -38,7 +38,7 @@ def test_with_zero_non_finite_records_do_not_show():
     assert "count as empty, silently" in text
 
 
-def test_errors_of_budgets_hold_public_numbers_only():
+def test_budget_errors_contain_public_numbers_only():
     ledger = Ledger(0.1, 1e-6)
     model = LogisticRegression(1.0, 1e-6, classes=[-1.0, 1.0], ledger=ledger)
     with pytest.raises(BudgetExceededError) as caught:

@@ -1,7 +1,7 @@
 """A ledger that is never charged.
 
-The attacker asks for a fit without noise (epsilon = inf, or the solver "nonprivate") and hands over the
-ledger that policy demands. The exact model came out, and the ledger was as full as before.
+The attacker requests a fit without noise (epsilon = inf, or the solver "nonprivate") and passes the ledger
+that policy demands. The exact model was returned, and nothing was charged.
 """
 
 import math
@@ -20,7 +20,7 @@ Y = (X[:, 0] > 0).astype(int)
 
 @pytest.fixture(params=["memory", "file"])
 def ledger(request, tmp_path):
-    """A ledger that stays unused."""
+    """A ledger that must not be charged."""
     made = Ledger(3.0, 1e-6)
     if request.param == "file":
         made = open_ledger(tmp_path / "budget.db", "data", 3.0, 1e-6)
@@ -36,7 +36,7 @@ def ledger(request, tmp_path):
         {"epsilon": math.inf, "solver": "noisy_gd"},
     ],
 )
-def test_estimators(ledger, settings):
+def test_estimators_refuse_exact_fits_with_a_ledger(ledger, settings):
     model = LogisticRegression(delta=1e-7, classes=[0, 1], row_norm=2.0, ledger=ledger, **settings)
     with pytest.raises((ValueError, BudgetExceededError)):
         model.fit(X, Y)
@@ -44,28 +44,26 @@ def test_estimators(ledger, settings):
 
 
 @pytest.mark.parametrize("name", ["noisy_gd", "dp_sgd", "majority", "preconditioned_gd"])
-def test_algorithms(ledger, name):
+def test_algorithms_refuse_exact_fits_with_a_ledger(ledger, name):
     objective = Objective("logistic", X, 2.0 * Y - 1.0, row_norm=2.0, fit_intercept=True)
     with pytest.raises(BudgetExceededError):
         getattr(algorithms, name)(objective, math.inf, 1e-7, ledger=ledger)
 
 
 class TestRequiredLedger:
-    """Where a ledger is required, a fit without one is an error, an exact one too."""
+    """If a ledger is required, a fit without one is an error, even an exact fit."""
 
     @pytest.fixture(params=["variable", "function"])
     def required(self, request, monkeypatch):
         if request.param == "variable":
             monkeypatch.setenv("DPERM_REQUIRE_LEDGER", "1")
-            yield
         else:
             monkeypatch.setattr("dperm._config._settings", {"require_ledger": None})
             dperm.config(require_ledger=True)
-            yield
 
     @pytest.mark.usefixtures("required")
     @pytest.mark.parametrize("settings", [{"epsilon": 1.0}, {"epsilon": math.inf}])
-    def test_no_fit_without(self, settings):
+    def test_fits_without_a_ledger_are_refused(self, settings):
         assert dperm.config() == {"require_ledger": True}
         with pytest.raises(ValueError, match="a ledger is required"):
             LogisticRegression(delta=1e-7, classes=[0, 1], row_norm=2.0, **settings).fit(X, Y)

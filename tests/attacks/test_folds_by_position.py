@@ -1,8 +1,8 @@
-"""Folds that move.
+"""Folds that shift.
 
-`noisy_gd_many(folds=...)` takes the fold of each row by its position. Under add_or_remove one record more at
-the front moves every later record into the fold of its neighbour: fits that should see disjoint records
-differ in all of them, and no longer compose in parallel.
+`noisy_gd_many(folds=...)` assigns rows to folds by position. Under add_or_remove, a record inserted at the
+front shifts every later record into another fold: the fits on disjoint folds all change, and parallel
+composition does not apply.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ FOLDS = np.arange(90) % 3
 FITS = [{"epsilon": 0.5, "delta": 1e-6, "steps": 2, "fold": fold} for fold in range(3)]
 
 
-def test_folds_by_position_are_for_replace_one():
+def test_folds_by_position_need_replace_one():
     objective = Objective("logistic", X, Y, row_norm=2.0)
     ledger = Ledger(3.0, 1e-6)
     with pytest.raises(ValueError, match="folds go by position"):

@@ -1,8 +1,9 @@
-"""Two relations on one ledger.
+"""Two neighbouring relations on one ledger.
 
-The attacker chooses the fits. A fit under add_or_remove and then one under replace_one each cost what they
-should under their own relation; but a record replaced is one removed and one added, so under replace_one the
-first costs four times its mu^2. With a ledger of (1, 1e-6) the two together had a true epsilon of 1.516.
+The attacker chooses the fits. A fit under add_or_remove and then one under replace_one are each charged
+correctly under their own relation; but replacing a record is removing one and adding one, so that under
+replace_one the first costs four times its mu^2. With a ledger of (1, 1e-6), both together had a true epsilon
+of 1.516.
 """
 
 import math
@@ -24,7 +25,7 @@ def objective():
     return Objective("logistic", X, np.where(X[:, 0] > 0, 1.0, -1.0), row_norm=2.0)
 
 
-def test_the_relation_of_the_ledger_is_kept(objective):
+def test_replace_one_fits_are_refused_by_an_add_or_remove_ledger(objective):
     ledger = Ledger(1.0, DELTA)
     noisy_gd(objective, 0.6, DELTA, steps=2, ledger=ledger)
     rest = ledger.remaining
@@ -32,10 +33,10 @@ def test_the_relation_of_the_ledger_is_kept(objective):
         noisy_gd(objective, rest, DELTA, steps=2, neighbors="replace_one", ledger=ledger)
     assert ledger.spent == pytest.approx(0.6)
     together = gdp_epsilon(math.hypot(2.0 * gdp_mu(0.6, DELTA), gdp_mu(rest, DELTA)), DELTA)
-    assert together > 1.5  # what it would have come to
+    assert together > 1.5  # what both would have cost
 
 
-def test_the_other_order_is_charged_in_full(objective):
+def test_add_or_remove_fits_are_charged_in_full_to_a_replace_one_ledger(objective):
     ledger = Ledger(1.0, DELTA, neighbors="replace_one")
     noisy_gd(objective, 0.6, DELTA, steps=2, neighbors="replace_one", ledger=ledger)
     with pytest.raises(BudgetExceededError):
@@ -46,7 +47,7 @@ def test_the_other_order_is_charged_in_full(objective):
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
-def test_a_fit_takes_the_relation_of_its_ledger(objective, relation, tmp_path):
+def test_fits_default_to_the_relation_of_their_ledger(objective, relation, tmp_path):
     for ledger in (
         Ledger(1.0, DELTA, neighbors=relation),
         open_ledger(tmp_path / "budget.db", "data", 1.0, DELTA, neighbors=relation),

@@ -1,7 +1,6 @@
 """Weights that overflow.
 
-A step size of 10^12 makes the weights grow beyond the largest double: NaN came back, as a model that was
-paid for.
+A step size of 10^12 makes the weights overflow: a model of NaN was returned, and charged for.
 """
 
 import numpy as np
@@ -16,11 +15,11 @@ STEPPING = [name for name, algorithm in PRIVATE.items() if "step_size" in str(al
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", STEPPING)
-def test_no_model_of_nan(name, size):
+def test_models_are_finite_or_refused_before_the_charge(name, size):
     ledger = Ledger(1.0, 1e-6)
     try:
         result = PRIVATE[name](problem_for(name), 0.5, 1e-6, step_size=size, ledger=ledger)
     except ValueError:
-        assert ledger.history() == []  # refused before it was paid for
+        assert ledger.history() == []  # refused before the charge
     else:
         assert np.isfinite(result.coef).all()

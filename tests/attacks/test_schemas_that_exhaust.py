@@ -1,7 +1,7 @@
-"""A schema from somebody else.
+"""An untrusted schema.
 
-A TOML file asks for 10^9 columns, nests a hundred thousand lists, or holds a number of thousands of digits:
-one sentence, not a machine without memory or a traceback.
+A TOML file asks for 10^9 columns, nests a hundred thousand lists, or contains a number with thousands of
+digits: it is refused with a one-sentence error, and does not exhaust memory.
 """
 
 import pytest
@@ -21,7 +21,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_one_sentence(case):
+def test_hostile_schemas_are_refused_with_a_short_message(case):
     text, words = CASES[case]
     with pytest.raises(ValueError, match=words) as caught:
         Schema.from_text(text)

@@ -1,4 +1,4 @@
-"""Grids, inner clips and distances against exact arithmetic; no data are needed."""
+"""Grids, inner clips and gradient distances against exact arithmetic, without data."""
 
 import math
 from fractions import Fraction
@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from dperm import losses
 from dperm.objective.exact_sums import ExactSums, clip_before_rounding, sum_bits, sum_grid
+from reference.exact import clips as clips_between
 
 DTYPES = [np.dtype(np.float32), np.dtype(np.float64)]
 LOSSES = [losses.Logistic(), losses.Hinge(), losses.Huber(2.0, 3.0), losses.SquaredHinge(), losses.Sigmoid()]
-clips = st.builds(lambda m, e: m * 2.0**e, st.floats(0.5, 1.0), st.integers(-60, 60))
+clips = clips_between(-60, 60)
 publics = st.integers(0, 40).flatmap(lambda e: st.integers(2**e, 2 ** (e + 1)))
 radii = st.sampled_from([0.01, 1.0, 30.0, math.inf])
 
@@ -41,8 +42,8 @@ def test_the_grid_is_the_finest_power_of_two_on_which_sums_are_exact_doubles(cli
 
 
 @given(clip=clips, n_public=publics, d=st.integers(1, 5000), slack=st.sampled_from([2.0**-22, 2.0**-48]))
-def test_rounding_carries_nothing_past_the_clip(clip, n_public, d, slack):
-    """``inner (1 + slack) + grid/2 sqrt(d) <= clip`` in exact arithmetic: a tenth of the slack is spare."""
+def test_rounding_does_not_exceed_the_clip(clip, n_public, d, slack):
+    """``inner (1 + slack) + grid/2 sqrt(d) <= clip`` in exact arithmetic, up to a tenth of the slack."""
     grid = sum_grid(clip, n_public, 32)
     inner = clip_before_rounding(clip, grid, d, slack)
     if inner <= 0.0:
@@ -51,12 +52,12 @@ def test_rounding_carries_nothing_past_the_clip(clip, n_public, d, slack):
     left = Fraction(clip) - Fraction(inner) * (1 + Fraction(slack) * 9 / 10)
     assert left > 0
     assert left**2 >= Fraction(grid) ** 2 * d / 4
-    assert left**2 <= (Fraction(grid) ** 2 * d / 4 + Fraction(clip * slack) ** 2) * 4  # nothing is given away
+    assert left**2 <= (Fraction(grid) ** 2 * d / 4 + Fraction(clip * slack) ** 2) * 4  # not needlessly small
 
 
 @given(sums=settings_of_sums(), clip=clips, radius=radii, seed=st.integers(0, 99))
-def test_rounded_vectors_are_no_longer_than_the_clip(sums, clip, radius, seed):
-    """Vectors as long as the kernel's arithmetic may leave them, some with all entries rounded up."""
+def test_norms_of_rounded_vectors_stay_within_the_clip(sums, clip, radius, seed):
+    """Vectors of the largest norm that the kernel may produce, some with all entries rounded up."""
     bounds = sums.gradients(clip, radius)
     rng, length = np.random.default_rng(seed), Fraction(bounds.inner_clip) * (1 + Fraction(sums.slack) / 2)
     for entries in (np.ones(sums.dimension), rng.normal(size=sums.dimension)):
@@ -86,7 +87,7 @@ def test_bounds_follow_the_loss(sums, clip, radius):
     radius=st.sampled_from([0.1, 1.0, 5.0]),
     seed=st.integers(0, 999),
 )
-def test_two_rounded_gradients_are_no_further_apart_than_the_distance(sums, radius, seed):
+def test_distance_of_two_rounded_gradients_is_bounded(sums, radius, seed):
     bounds, rng = sums.gradients(2.0**60, radius), np.random.default_rng(seed)
     w = rng.normal(size=sums.dimension)
     w *= radius / np.linalg.norm(w)
@@ -110,7 +111,7 @@ def test_clips_of_losses_lie_on_the_grid(sums, clip):
 
 
 @given(sums=settings_of_sums(), stride=st.floats(1e-3, 10.0), clip=st.sampled_from([0.01, 1.0, math.inf]))
-def test_changes_along_an_axis_are_bounded_by_the_slope(sums, stride, clip):
+def test_changes_along_an_axis_are_bounded_by_the_lipschitz_constant(sums, stride, clip):
     slope = sums.loss.lipschitz(sums.row_norm)
     if clip == slope == math.inf:
         with pytest.raises(ValueError, match="clip must be between"):
@@ -122,8 +123,8 @@ def test_changes_along_an_axis_are_bounded_by_the_slope(sums, stride, clip):
 
 
 @given(sums=settings_of_sums(shapes=((3,), (40,))), clip=clips, spread=st.sampled_from([1.0, 30.0, 1000.0]))
-def test_images_of_rounded_gradients_are_no_longer_than_the_clip(sums, clip, spread):
-    """A record's gradient errs by products and rounding; the largest singular value multiplies both."""
+def test_norms_of_images_of_rounded_gradients_stay_within_the_clip(sums, clip, spread):
+    """The largest singular value multiplies a gradient's errors from products and from rounding."""
     if sums.n_public > 2**20 or (sums.single and spread > 30.0):
         return
     bounds, longest = sums.mapped_gradients(clip, spread, 1.0)
@@ -154,6 +155,6 @@ def sums_of(n_public=100, shape=(3,), loss=LOSSES[0], dtype=DTYPES[1]):
         (lambda: sums_of().mapped_gradients(1.0, 2.0**40, 1.0), "too ill-conditioned"),
     ],
 )
-def test_what_cannot_be_formed_is_refused(form, message):
+def test_sums_that_cannot_be_formed_are_refused(form, message):
     with pytest.raises((ValueError, TypeError), match=message):
         form()

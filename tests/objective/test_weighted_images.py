@@ -1,4 +1,4 @@
-"""Sums over rows seen through a matrix with Mallows weights: against numpy, and attacks on sensitivity."""
+"""Sums over linearly mapped rows with Mallows weights: against numpy, and attacks on sensitivity."""
 
 import math
 
@@ -22,7 +22,7 @@ LOSSES = {"logistic": "logistic", "huber": Huber(HUBER)}
 
 
 def images(dimension, length=1.0, kept=None, spread=30.0, seed=0):
-    """Coordinates in which the lengths of rows differ."""
+    """Coordinates in which the norms of rows differ."""
     rng = np.random.default_rng([seed, dimension])
     left, right = (np.linalg.qr(rng.normal(size=(dimension, dimension)))[0] for _ in range(2))
     matrix = (left * np.geomspace(1.0, spread, dimension)) @ right
@@ -44,7 +44,7 @@ def all_sums(objective, w, seen):
 
 
 def twin(name, z, y, w, seen):
-    """Images, their weights, and derivatives of the loss, in numpy."""
+    """Images of the rows, their Mallows weights, and derivatives of the loss, in numpy."""
     u, p = z @ seen.matrix.T, z @ w
     weight = np.minimum(1.0, seen.length**2 / np.maximum((u**2).sum(axis=1), 1e-300))
     if name == "huber":
@@ -57,7 +57,7 @@ def twin(name, z, y, w, seen):
 @pytest.mark.parametrize("kept", [None, 2], ids=["all coordinates", "two of them"])
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize(("width", "intercept"), [(1, True), (3, False), (8, True), (16, False), (33, True)])
-def test_sums_are_those_of_the_numpy_twin(instruction_set, dtype, width, intercept, name, kept):
+def test_sums_equal_the_numpy_reference(instruction_set, dtype, width, intercept, name, kept):
     x, y, w, _ = awkward_arrays.ordinary(300, width, dtype)
     objective = Objective(LOSSES[name], x, y, row_norm=ROW_NORM, fit_intercept=intercept)
     z = numpy_kernels.scaled_rows(x, intercept, ROW_NORM).astype(float)
@@ -65,8 +65,8 @@ def test_sums_are_those_of_the_numpy_twin(instruction_set, dtype, width, interce
     w, seen = w[:d].astype(float), images(d, 6.0, kept)
     u, weight, slope, curvature, third = twin(name, z, y.astype(float), w, seen)
     assert (weight < 1.0).any()
-    # Rows are rounded to 2^-20 of the bound before, images to 2^-19 or less of theirs after; predictions of
-    # single precision move a derivative of Huber's loss where it bends.
+    # Rows are rounded to 2^-20 of their bound, images to at most 2^-19 of theirs; single-precision
+    # predictions change derivatives of the Huber loss near its threshold.
     step = 2.0**-17 * n * d
     near = 2.0 * (np.abs(np.abs(z @ w - y) - HUBER) < 1e-5).sum() if name == "huber" else 0.0
 
@@ -87,7 +87,7 @@ def test_sums_are_those_of_the_numpy_twin(instruction_set, dtype, width, interce
     expect(objective.residual_sums(w, seen, (0, 1, 2)), np.array(shares), 1.0)
 
 
-def test_the_leverage_table_is_that_of_the_numpy_twin():
+def test_leverage_counts_equal_the_numpy_reference():
     x, y, _, _ = awkward_arrays.ordinary(500, 6, np.float64)
     objective = Objective("logistic", x, y, row_norm=ROW_NORM)
     seen = images(6, 1.0)
@@ -108,7 +108,7 @@ def test_coordinates_of_another_width_are_refused():
         objective.image_gram_sum(images(3))
 
 
-def test_records_that_are_not_finite_count_for_nothing():
+def test_non_finite_records_contribute_nothing():
     x, y, w, _ = awkward_arrays.ordinary(100, 4, np.float64)
     spoilt, z = np.vstack([x, x[:3]]), np.append(y, y[:3])
     spoilt[100, 2], spoilt[101, 0], z[102] = np.nan, np.inf, np.nan
@@ -121,7 +121,7 @@ def test_records_that_are_not_finite_count_for_nothing():
         np.testing.assert_array_equal(opened(clean), opened(other))
 
 
-def test_far_more_records_than_said_are_an_error():
+def test_far_more_records_than_n_public_are_an_error():
     objective = Objective("logistic", np.ones((3_000_000, 1), np.float32), np.ones(3_000_000), n_public=1)
     with pytest.raises(DataError, match="n_public"):
         objective.image_gram_sum(images(1))
@@ -137,15 +137,9 @@ def test_one_record_stays_within_the_sensitivity(dtype, data, n_public, intercep
     x = data.draw(one_row(dtype, st.sampled_from([1, 2, 3, 8, 17, 100])))
     row_norm = data.draw(st.sampled_from([1e-3, 1.0, 1e3]))
     name = data.draw(st.sampled_from(sorted(LOSSES)))
-    objective = Objective(
-        LOSSES[name],
-        x,
-        np.array([data.draw(st.sampled_from([-1.0, 1.0]))], dtype),
-        n_public=n_public,
-        row_norm=row_norm,
-        fit_intercept=intercept,
-        non_finite="zero",
-    )
+    y = np.array([data.draw(st.sampled_from([-1.0, 1.0]))], dtype)
+    settings = {"n_public": n_public, "row_norm": row_norm, "fit_intercept": intercept}
+    objective = Objective(LOSSES[name], x, y, non_finite="zero", **settings)
     d = objective.dimension
     w = data.draw(st.sampled_from([0.0, 1.0, -1e6])) * np.ones(d)
     length = data.draw(st.sampled_from([1e-3, 1.0, 30.0, 1e4])) * row_norm
@@ -158,26 +152,30 @@ def test_one_record_stays_within_the_sensitivity(dtype, data, n_public, intercep
 @dtypes
 @pytest.mark.parametrize("length", [0.3, 1.0])
 def test_the_sensitivity_is_attained(dtype, length):
-    """By a record whose image has the length at which weights begin to fall."""
+    """By a record whose image has the norm above which weights are less than 1."""
     row = np.zeros((1, 5), dtype)
     row[0, 2] = length
     seen = WeightedImages(LinearMap.rounding(np.eye(5)), length)
     far = np.full(5, -1e4)  # a slope of 1
     objective = Objective("logistic", row, np.ones(1, dtype))
-    assert share(objective.image_gradient_sum(far, seen)) > 1 - 1e-4
-    assert share(objective.image_gram_sum(seen)) > 1 - 1e-4
-    assert share(objective.image_hessian_sum(np.zeros(5), seen)) > 1 - 1e-4
-    assert share(objective.image_squares_sum(far, seen)) > 1 - 1e-4
     turning = np.full(5, math.log(2.0 + math.sqrt(3.0)) / length)  # where the third derivative is largest
-    assert share(objective.image_third_sum(turning, seen)) > 1 - 1e-4
-    assert objective.image_gram_sum(seen).add_or_remove == pytest.approx(DIAGONAL * length**2, rel=1e-12)
     longer = WeightedImages(LinearMap.rounding(8.0 * np.eye(5)), length)
-    assert share(objective.leverage_counts(longer, 3)) > 1 - 1e-4
+    gram = objective.image_gram_sum(seen)
+    for attaining in (
+        gram,
+        objective.image_gradient_sum(far, seen),
+        objective.image_hessian_sum(np.zeros(5), seen),
+        objective.image_squares_sum(far, seen),
+        objective.image_third_sum(turning, seen),
+        objective.leverage_counts(longer, 3),
+    ):
+        assert share(attaining) > 1 - 1e-4
+    assert gram.add_or_remove == pytest.approx(DIAGONAL * length**2, rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_exchanging_a_record_stays_within_the_sensitivity(seed):
-    """Opposed gradients move a vector by twice the bound, orthogonal rows a matrix by sqrt(2) times."""
+def test_replacing_a_record_stays_within_the_sensitivity(seed):
+    """Opposite gradients move a vector by twice the bound, orthogonal rows a matrix by sqrt(2) times."""
     rng = np.random.default_rng(seed)
     rows = 2.0 * np.eye(6)[:2] if seed >= 15 else rng.normal(size=(2, 6))
     seen = WeightedImages(LinearMap.rounding(np.eye(6)), 1.0) if seed >= 15 else images(6, 0.7, seed=seed)

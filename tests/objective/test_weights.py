@@ -1,4 +1,4 @@
-"""Weights of records and classes: a factor of the loss before every clip, whatever holds the records."""
+"""Record and class weights: a factor of the loss that applies before clipping, in every representation."""
 
 import math
 
@@ -13,7 +13,7 @@ from algorithms.every_algorithm import PRIVATE, few, problem_for, small_fit
 from dperm import Objective, algorithms
 from dperm.accounting import Ledger
 from dperm.audit import replay_check
-from dperm.data import aggregate
+from dperm.data import aggregate, scan_csv
 from dperm.errors import DataError
 from dperm.losses.weighted import Weighted
 from dperm.mechanisms.batches import SecretBatches
@@ -41,7 +41,7 @@ COMMON = {"row_norm": 2.0, "fit_intercept": True, "n_threads": 2}
 
 
 def hostile_weights(n):
-    """Weights of which some are out of range, and what they count as."""
+    """Weights of which some are out of range, and the values that they are clipped to."""
     given = np.random.default_rng(5).uniform(0.0, BOUND, n)
     given[: len(HOSTILE)] = HOSTILE
     return given, np.array([0.0 if math.isnan(w) else min(max(w, 0.0), BOUND) for w in given])
@@ -62,7 +62,7 @@ def clipped(vectors, clip):
 
 @dtypes
 @pytest.mark.parametrize("loss", EXAMPLES)
-def test_sums_are_those_of_numpy(dtype, loss):
+def test_sums_equal_numpy(dtype, loss):
     x, y, w, direction = awkward_arrays.ordinary(N, 7, dtype)
     given, counted = hostile_weights(N)
     labels = loss in numpy_kernels.CLASSIFICATION
@@ -83,9 +83,8 @@ def test_sums_are_those_of_numpy(dtype, loss):
         np.testing.assert_allclose(opened(got), clipped(gradients(at), clip).sum(axis=0), **close)
     for steps in (STEPS, EVEN_STEPS):
         expected = [np.minimum(losses(w - step * direction), 0.8).sum() for step in steps]
-        np.testing.assert_allclose(
-            opened(objective.clipped_loss_sums(w, direction, steps, 0.8)), np.array(expected, float), **close
-        )
+        sums = opened(objective.clipped_loss_sums(w, direction, steps, 0.8))
+        np.testing.assert_allclose(sums, np.array(expected, float), **close)
     value, gradient = objective.value_and_gradient(w)
     assert value == pytest.approx(float(losses(w).sum()) / N, rel=1e-4)
     np.testing.assert_allclose(gradient, gradients(w).sum(axis=0) / N, rtol=1e-3, atol=1e-5)
@@ -93,13 +92,11 @@ def test_sums_are_those_of_numpy(dtype, loss):
     if objective.loss.twice_differentiable:
         rows = np.asarray(numpy_kernels.scaled_rows(x, True, 2.0), float)
         curvatures = weights * EXAMPLES[loss].second_derivative(rows @ w, y)
-        hessian = (rows * curvatures[:, None]).T @ rows
-        np.testing.assert_allclose(
-            opened(objective.hessian_trace(w))[0], np.trace(hessian), rtol=1e-3, atol=1e-3
-        )
+        trace = np.trace((rows * curvatures[:, None]).T @ rows)
+        np.testing.assert_allclose(opened(objective.hessian_trace(w))[0], trace, rtol=1e-3, atol=1e-3)
 
 
-def test_softmax_sums_are_those_of_numpy():
+def test_softmax_sums_equal_numpy():
     x, _, _, _ = awkward_arrays.ordinary(N, 7, np.float64)
     rng = np.random.default_rng(1)
     y, w = rng.integers(0, 3, N), rng.normal(size=(8, 3))
@@ -157,7 +154,7 @@ def of_kinds(**given):
 
 @pytest.mark.parametrize("sums", SUMS)
 def test_weights_stay_with_their_records(sums):
-    """One row at a time, in every representation: no thread, block or place matters."""
+    """In every representation, sums equal those over single records, whatever the thread or block."""
     (table, y), (given, _) = table_and_targets(), hostile_weights(N)
     weighted = {"weights": given, "weight_bound": BOUND, "class_weight": CLASSES}
     make, w = SUMS[sums], np.random.default_rng(2).normal(size=D)
@@ -165,7 +162,7 @@ def test_weights_stay_with_their_records(sums):
     assert same(kinds["table"], kinds["dense"])
     assert same(kinds["sparse"], kinds["dense"])
     if sums in ("models and folds", "batch", "mapped"):
-        return  # by position, drawn, or rounded once more after it was mapped
+        return  # depend on positions or the batch drawn, or round again after mapping
     total = 0
     for i in range(N):
         one = weighted | {"weights": given[i : i + 1], "n_public": N}
@@ -174,7 +171,7 @@ def test_weights_stay_with_their_records(sums):
 
 
 def test_weights_of_merged_records():
-    """Records are the same if row, target and weight are; counts stand for records of one weight."""
+    """Records are merged if row, target and weight are equal; a count stands for records of equal weight."""
     rng = np.random.default_rng(0)
     kinds = rng.integers(0, 20, 17_000)
     x, y = rng.normal(size=(20, D - 1))[kinds], rng.choice([-1.0, 1.0], 17_000)
@@ -214,13 +211,13 @@ def test_weights_of_one_change_nothing():
 
 
 @pytest.mark.parametrize("name", [*DESCENDING, "dp_sgd_gradient", "dp_sgd_output"])
-def test_fits_with_weights_of_one_are_those_without(name):
+def test_fits_with_weights_of_one_equal_those_without(name):
     fits = [small_fit(name, problem_for(name, **weighted)) for weighted in ({}, {"weights": np.ones(60)})]
     np.testing.assert_array_equal(fits[0].coef, fits[1].coef)
 
 
 @pytest.mark.parametrize("name", OF_BATCHES)
-def test_descents_are_those_of_every_representation(name):
+def test_descent_is_the_same_for_every_representation(name):
     given, _ = hostile_weights(N)
     weighted = {"weights": given, "weight_bound": BOUND, "class_weight": CLASSES}
     kinds = of_kinds(**weighted, l2=0.1, penalize_intercept=True)
@@ -255,8 +252,8 @@ def test_a_weighted_record_stays_within_the_clip(dtype, data, clip, weight, loss
 @pytest.mark.parametrize("relation", RELATIONS)
 @settings(max_examples=150)
 @given(data=st.data(), radius=st.floats(0.1, 3.0))
-def test_neighbours_stay_within_what_the_loss_allows(relation, data, radius):
-    """Without a clip: the bound is that of the largest weight, also for two records of different weights."""
+def test_neighbours_stay_within_the_gradient_distance(relation, data, radius):
+    """Without clipping, the bound is that of the largest weight, also for records of different weights."""
     rng = np.random.default_rng(data.draw(st.integers(0, 9999)))
     x, y = rng.normal(size=(3, 4)), np.ones(3)
     w = rng.normal(size=4)
@@ -269,18 +266,16 @@ def test_neighbours_stay_within_what_the_loss_allows(relation, data, radius):
 
     changed = x.copy()
     changed[0] = -x[0] if data.draw(st.booleans()) else rng.normal(size=4)
-    other = (
-        sums(changed, y * [-1.0, 1.0, 1.0], [given[3], *given[1:3]])
-        if relation == "replace_one"
-        else sums(x[1:], y[1:], given[1:3])
-    )
+    other = sums(x[1:], y[1:], given[1:3])
+    if relation == "replace_one":
+        other = sums(changed, y * [-1.0, 1.0, 1.0], [given[3], *given[1:3]])
     assert_change_within(sums(x, y, given[:3]), other, relation)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("training", [GradientDescent(40, 0.02), Minimisation.with_tolerance])
-def test_trainings_move_by_their_sensitivity_at_most(training, relation):
-    """Of the worst record, at the largest weight; half of it at least is used up."""
+def test_trained_weights_stay_within_their_sensitivity(training, relation):
+    """A record of the largest weight moves them furthest, by at least 0.3 of the sensitivity."""
     shares = []
     for weight in (0.0, 1.0, BOUND):
 
@@ -303,7 +298,7 @@ def test_trainings_move_by_their_sensitivity_at_most(training, relation):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("name", [*DESCENDING, "dp_sgd_output"])
-def test_replay_of_neighbours_with_other_weights(name, relation):
+def test_replay_of_neighbours_with_different_weights(name, relation):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(50, 3)), rng.choice([-1.0, 1.0], 50)
     weights = rng.uniform(0.0, BOUND, 50)
@@ -317,10 +312,10 @@ def test_replay_of_neighbours_with_other_weights(name, relation):
     assert report.ok, report
 
 
-# -- what is minimised ----------------------------------------------------------------------------------
+# -- the minimum ----------------------------------------------------------------------------------------
 
 
-def test_the_optimum_is_that_of_scikit_learn_and_of_repeated_records():
+def test_the_optimum_equals_that_of_scikit_learn_and_of_repeated_records():
     x, y = np.random.default_rng(0).normal(size=(300, 4)), np.sign(np.sin(np.arange(300)) + 0.2)
     times = np.arange(300) % 4
     settings = {"l2": 0.01, "row_norm": 1e3, "fit_intercept": True}
@@ -346,22 +341,22 @@ def test_without_noise_descents_reach_the_weighted_optimum(name):
     assert objective.value(found.coef) < objective.value(optimum.coef) + 0.01
 
 
-def test_multiples_of_weights_are_multiples_of_the_loss():
-    """Default settings know weights by their size: all of them times 8, the ridge term, too, is no change."""
+def test_scaling_weights_and_ridge_term_does_not_change_the_fit():
+    """Default settings adapt to the scale of the weights."""
     table, y = table_and_targets()
     scaled = (objective_of(table, y, l2=0.01 * c, class_weight={-1: c, 1: 4 * c}) for c in (1.0, 8.0))
     fits = [algorithms.noisy_gd(each, 5.0, 1e-6, random_state=0).coef for each in scaled]
     np.testing.assert_allclose(*fits, rtol=1e-12)
 
 
-def test_constants_are_those_of_the_largest_weight():
+def test_constants_use_the_largest_weight():
     weighted = Objective("hinge", *ones(), weights=[1.0], weight_bound=2.0, class_weight={1: 3.0}).loss
     assert isinstance(weighted, Weighted)
     ramp = weighted.smoothed(12.0).smoothness(1.0)
     assert (weighted.largest, weighted.lipschitz(2.0), weighted.kink_jump, ramp) == (6.0, 12.0, 6.0, 12.0)
 
 
-# -- what is refused, at no cost ------------------------------------------------------------------------
+# -- refused before the charge --------------------------------------------------------------------------
 
 
 def ones():
@@ -382,12 +377,12 @@ def ones():
         ({"class_weight": [1.0, 2.0]}, "or 'private'"),
     ],
 )
-def test_weights_that_are_none(given, message):
+def test_bad_weights(given, message):
     with pytest.raises(ValueError, match=message):
         Objective("logistic", *ones(), **given)
 
 
-def test_classes_of_real_targets_have_no_weights():
+def test_class_weights_need_class_labels():
     for class_weight in ({1: 2.0}, "private"):
         with pytest.raises(ValueError, match="class_weight is for classes"):
             Objective("huber", *ones(), class_weight=class_weight)
@@ -395,7 +390,7 @@ def test_classes_of_real_targets_have_no_weights():
 
 @pytest.mark.parametrize("name", PRIVATE)
 @pytest.mark.parametrize("weighing", ["weights", "class_weight"])
-def test_every_algorithm_takes_weights_or_refuses_them_at_no_cost(name, weighing):
+def test_every_algorithm_accepts_weights_or_refuses_them_before_the_charge(name, weighing):
     ledger = Ledger(0.5, 1e-6)
     if (name, weighing) == ("sufficient_statistics", "class_weight"):
         return  # its targets have no classes
@@ -406,25 +401,25 @@ def test_every_algorithm_takes_weights_or_refuses_them_at_no_cost(name, weighing
         public = small_fit(name, objective, ledger=ledger).privacy.public
         stated = "class_weight" if weighing == "class_weight" else "weight_bound"
         assert {"weight_bound", "class_weight"} & public.keys() == {stated}
-        assert objective.weighs_privately == (weighing == "class_weight")  # the caller's own is as before
+        assert objective.weighs_privately == (weighing == "class_weight")  # the caller's is not modified
     else:
         with pytest.raises(ValueError, match=r"weights of records or classes|frequencies of the classes"):
             small_fit(name, objective, ledger=ledger)
         assert ledger.history() == []
 
 
-def test_passes_that_know_no_weights_are_refused():
+def test_passes_without_weights_are_refused():
     objective = Objective("logistic", *ones(), class_weight=CLASSES)
     with pytest.raises(ValueError, match="take no weights"):
         objective.coordinate_loss_sums([1.0, 1.0], 0.1)
 
 
-# -- weights by released frequencies --------------------------------------------------------------------
+# -- class weights from released frequencies ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["noisy_gd", "preconditioned_gd", "dp_agd", "dp_sgd"])
-def test_classes_weigh_the_same_by_their_frequencies(name):
-    """With a budget that hides little the weights are those that scikit-learn calls balanced, up to 10."""
+def test_private_class_weights_balance_the_classes(name):
+    """With a large budget they are scikit-learn's "balanced" weights, up to the maximum of 10."""
     y = np.where(np.arange(4000) % 8 == 0, 1.0, -1.0)
     objective = Objective("logistic", np.ones((4000, 1)), y, class_weight="private", **COMMON)
     public = PRIVATE[name](objective, 20.0, 1e-6, random_state=0, **few(name)).privacy.public
@@ -451,17 +446,13 @@ def test_private_frequencies_need_noise():
         algorithms.nonprivate(objective)
 
 
-def test_weights_of_records_elsewhere(tmp_path):
-    """A stream has no weights of records, and weights of classes as any other."""
-    from dperm.data import scan_csv
-
+def test_weights_of_records_in_files(tmp_path):
+    """Files have no record weights, but class weights."""
     path = tmp_path / "t.csv"
     path.write_text("a,b,y\n1,2,1\n3,4,-1\n")
     files = scan_csv(path, label="y", columns=["a", "b"])
     with pytest.raises(DataError, match="weights of records are for rows in memory"):
         Objective("logistic", files, weights=[1.0, 2.0])
-    weighted = Objective("logistic", files, class_weight={1: 3.0})
-    here = Objective(
-        "logistic", np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, -1.0]), class_weight={1: 3.0}
-    )
-    assert same(*(each.clipped_gradient_sum([0.1, 0.2], 0.5) for each in (weighted, here)))
+    memory = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, -1.0])
+    pair = (Objective("logistic", *data, class_weight={1: 3.0}) for data in ((files,), memory))
+    assert same(*(each.clipped_gradient_sum([0.1, 0.2], 0.5) for each in pair))

@@ -1,4 +1,4 @@
-"""What the sdist and the wheel hold; run as a script: ``check_distributions.py FOLDER``, without pytest."""
+"""Check the contents of sdist and wheel; a script without pytest: ``check_distributions.py FOLDER``."""
 
 import re
 import sys
@@ -21,17 +21,11 @@ def check(condition, message):
 
 
 def check_sdist(path):
-    """The sdist builds and tests itself: it holds every tracked file."""
+    """The sdist can be built and tested: it contains every file that this needs."""
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    for folder, pattern in [
-        ("csrc", "**/*"),
-        ("src/dperm", "**/*"),
-        ("tests", "**/*"),
-        ("bench", "**/*"),
-        ("recipe", "*"),
-    ]:
-        here = {file for file in (ROOT / folder).glob(pattern) if file.is_file()}
+    for folder in ("csrc", "src/dperm", "tests", "bench", "recipe"):
+        here = {file for file in (ROOT / folder).rglob("*") if file.is_file()}
         here = {file.relative_to(ROOT).as_posix() for file in here if "__pycache__" not in file.parts}
         check(here, f"nothing in {folder}")
         check(here <= names, f"the sdist lacks {sorted(here - names)}")
@@ -41,17 +35,12 @@ def check_sdist(path):
 
 
 def check_wheel(path):
-    """The wheel holds the package and its data, the licence, and nothing that only the build needs."""
+    """The wheel contains the package with its data and licence, and no build-time sources."""
     with zipfile.ZipFile(path) as archive:
         names = set(archive.namelist())
     package = ROOT / "src" / "dperm"
-    wanted = [
-        *package.rglob("*.py"),
-        *package.rglob("*.pyi"),
-        *package.rglob("*.toml"),
-        *package.rglob("*.json"),
-        package / "py.typed",
-    ]
+    kinds = (".py", ".pyi", ".toml", ".json", ".typed")
+    wanted = [file for file in package.rglob("*") if file.suffix in kinds]
     wanted = {file.relative_to(package.parent).as_posix() for file in wanted}
     check(wanted <= names, f"the wheel lacks {sorted(wanted - names)}")
     for module in package.rglob("*.pyx"):

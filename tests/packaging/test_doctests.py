@@ -1,4 +1,4 @@
-"""The examples in docstrings: they run, and nearly every public name has one."""
+"""Examples in docstrings run, and nearly every public name has one."""
 
 import ast
 import doctest
@@ -23,14 +23,14 @@ LEAST_SHARE = 0.95
 
 
 class Finder(doctest.DocTestFinder):
-    """Finds functions, too, that a decorator of another module has wrapped."""
+    """Also finds functions wrapped by a decorator of another module."""
 
     def _from_module(self, module, object):
         return super()._from_module(module, inspect.unwrap(object))
 
 
 def can_run(example):
-    """Whether the optional packages that an example imports are there."""
+    """Whether the optional packages that an example imports are installed."""
     tree = ast.parse("".join(line.source for line in example.examples))
     imported = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     return all(importlib.util.find_spec(name.partition(".")[0]) for name in imported)
@@ -45,10 +45,9 @@ def test_examples_in_docstrings(name):
 
 
 def public_names():
-    """Functions and classes that the packages list, and the methods of the classes that a program holds.
+    """Functions and classes in ``__all__`` of the packages, and methods of the classes that users handle.
 
-    Each once, however many packages and classes have it. A method that asks for an object of a class that is
-    not listed is for the package's own algorithms, and does not count.
+    Each is listed once, under its first name. Methods that require an object of a private class are internal.
     """
     names = {}
     submodules = [getattr(dperm, name) for name in sorted(dperm._SUBMODULES)]
@@ -61,13 +60,13 @@ def public_names():
         for name, method in inspect.getmembers(kind, callable):
             function = getattr(method, "__func__", method)
             of_dperm = (getattr(function, "__module__", None) or "").startswith("dperm.")
-            if of_dperm and not name.startswith("_") and not asks_for_internals(function, names):
+            if of_dperm and not name.startswith("_") and not needs_private_class(function, names):
                 names.setdefault(function, f"{kind.__name__}.{name}")
     return names
 
 
-def asks_for_internals(function, public):
-    """Whether a required argument is of a class of the package that is not public."""
+def needs_private_class(function, public):
+    """Whether a required argument is of a private class of the package."""
     known = vars(importlib.import_module(function.__module__))
     required = [
         each for each in inspect.signature(function).parameters.values() if each.default is each.empty
@@ -79,7 +78,7 @@ def asks_for_internals(function, public):
 
 
 def shows_an_example(docstring):
-    """Whether the section of examples of a docstring has a line that is not skipped."""
+    """Whether the Examples section of a docstring has a line that is not skipped."""
     lines = doctest.DocTestParser().get_examples(docstring.partition("Examples\n")[2])
     return any(not line.options.get(doctest.SKIP) for line in lines)
 
@@ -92,13 +91,13 @@ def test_public_names_have_an_example_that_runs():
     assert share >= LEAST_SHARE, f"{share:.1%} of {len(names)}; without an example: {', '.join(without)}"
 
 
-def test_what_counts_as_an_example():
+def test_shows_an_example():
     assert shows_an_example("Examples\n--------\n>>> 1 + 1\n2")
     assert not shows_an_example("Examples\n--------\n>>> 1 + 1  # doctest: +SKIP\n2")
     assert not shows_an_example(">>> 1 + 1\n2")
 
 
-def test_what_counts_as_public():
+def test_public_names_excludes_internals():
     names = set(public_names().values())
     assert {"dperm.Objective", "Objective.value", "Ledger.charge", "dperm.algorithms.noisy_gd"} <= names
     assert not {"Objective.image_gram_sum", "Numeric.read", "LogisticRegression.get_params"} & names

@@ -1,4 +1,4 @@
-"""Pages for people name files that exist."""
+"""Documents are complete and consistent with the code, and name files that exist."""
 
 import re
 import tomllib
@@ -20,7 +20,7 @@ def named_paths(text):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_files_that_a_page_names_are_there(page):
+def test_paths_and_links_of_a_page_exist(page):
     text = page.read_text()
     missing = [path for path in named_paths(text) if not list(ROOT.glob(path))]
     links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text)
@@ -54,7 +54,7 @@ def test_the_version_is_the_same_everywhere():
     assert len(set(found.values())) == 1, found
 
 
-def test_the_recipe_requires_what_the_package_does():
+def test_the_recipe_has_the_requirements_of_the_package():
     recipe = (ROOT / "recipe" / "recipe.yaml").read_text()
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     project, extras = settings["project"], settings["project"]["optional-dependencies"]
@@ -71,6 +71,6 @@ def test_the_recipe_requires_what_the_package_does():
     assert f"summary: {project['description']}" in recipe
 
 
-def test_the_paths_of_a_page_are_found():
+def test_named_paths():
     text = "`csrc/loss/x.h` and `python bench/run.py --all`, `src/dperm/<name>.py`, not `x.py`"
     assert list(named_paths(text)) == ["csrc/loss/x.h", "bench/run.py", "src/dperm/*.py"]

@@ -1,4 +1,4 @@
-"""What the build must list by hand is complete."""
+"""The hand-written lists of the build are complete."""
 
 import re
 from pathlib import Path

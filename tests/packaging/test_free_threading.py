@@ -1,4 +1,4 @@
-"""The compiled modules say that they do without the global interpreter lock, and compile without it."""
+"""The compiled modules declare that they do not need the GIL, and compile for free-threaded Python."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ modules = pytest.mark.parametrize("source", sorted(KERNELS.glob("*.pyx")), ids=l
 
 
 @modules
-def test_declared(source):
+def test_free_threading_is_declared(source):
     directives = source.read_text().splitlines()[0]
     assert directives.startswith("# cython:")
     assert "freethreading_compatible=True" in directives
@@ -24,7 +24,7 @@ def test_declared(source):
 @modules
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="needs the headers of Python 3.13 or later")
 @pytest.mark.skipif(CC is None, reason="no C compiler")
-def test_compiles_without_the_lock(source, tmp_path):
+def test_compiles_for_free_threaded_python(source, tmp_path):
     pytest.importorskip("Cython")
     generated = tmp_path / f"{source.stem}.c"
     cython = [sys.executable, "-m", "cython", "-3", str(source), "-o", str(generated)]
@@ -37,6 +37,6 @@ def test_compiles_without_the_lock(source, tmp_path):
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has the lock")
-def test_importing_does_not_bring_the_lock_back():
+def test_importing_does_not_enable_the_gil():
     program = "import sys, dperm._kernels; sys.exit(sys._is_gil_enabled())"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Limits that keep the code readable: lengths, arguments, no circles. A failure lists every finding."""
+"""Limits that keep the code readable: file and function lengths, argument counts, no import cycles."""
 
 import pytest
 
@@ -34,59 +34,49 @@ MANY_ARGUMENTS = {
 }
 
 
-def listed(findings):
-    return "\n  ".join(["", *map(str, findings)])
+def assert_none(findings):
+    assert not findings, "\n  ".join(["", *map(str, findings)])
 
 
 def test_files_are_short():
     paths = [*source_code.python_files(), *source_code.cython_files(), *source_code.c_files()]
-    lengths = {path: len(path.read_text().splitlines()) for path in paths}
-    findings = [
-        f"{path.relative_to(source_code.ROOT).as_posix()}: {length} lines"
+    lengths = {path.relative_to(source_code.ROOT): len(path.read_text().splitlines()) for path in paths}
+    assert_none([
+        f"{path.as_posix()}: {length} lines"
         for path, length in lengths.items()
         if length > MAX_LINES_OF_A_FILE
-    ]
-    assert not findings, listed(findings)
+    ])  # fmt: skip
 
 
 def test_functions_are_short():
-    findings = [
-        f"{function}: {function.n_lines} lines"
-        for function in all_functions()
-        if function.n_lines > MAX_LINES_OF_A_FUNCTION
-    ]
-    assert not findings, listed(findings)
+    long = [each for each in all_functions() if each.n_lines > MAX_LINES_OF_A_FUNCTION]
+    assert_none([f"{each}: {each.n_lines} lines" for each in long])
 
 
 def test_functions_take_few_arguments():
-    findings = [
-        f"{function}: {function.n_arguments} arguments"
-        for function in all_functions()
-        if function.n_arguments > MAX_ARGUMENTS
-        and not (function.path.suffix == ".py" and function.public_name in MANY_ARGUMENTS)
-    ]
-    assert not findings, listed(findings)
+    many = [each for each in all_functions() if each.n_arguments > MAX_ARGUMENTS]
+    excepted = [each for each in many if each.path.suffix == ".py" and each.public_name in MANY_ARGUMENTS]
+    assert_none([f"{each}: {each.n_arguments} arguments" for each in many if each not in excepted])
 
 
-def test_exceptions_name_functions_that_exist():
+def test_exceptions_name_existing_functions():
     names = {function.public_name for function in all_functions() if function.path.suffix == ".py"}
     assert not MANY_ARGUMENTS.keys() - names, "take them off the list"
 
 
 @pytest.mark.parametrize("graph", [import_graph, include_graph], ids=["modules", "C headers"])
-def test_nothing_imports_itself_by_a_detour(graph):
-    """Imports for type checkers alone count, too."""
-    findings = [", ".join(group) for group in circles(graph())]
-    assert not findings, listed(findings)
+def test_there_are_no_import_cycles(graph):
+    """Including imports for type checkers only."""
+    assert_none([", ".join(group) for group in circles(graph())])
 
 
-def test_circles_are_found():
+def test_import_cycles_are_found():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e"}}
     assert sorted(circles(graph)) == [["b", "c"], ["e"]]
 
 
 class TestTheScanners:
-    """What they count, on a file each."""
+    """What they count, on one file each."""
 
     def functions(self, scan, path, text):
         path.write_text(text)

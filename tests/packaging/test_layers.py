@@ -1,10 +1,10 @@
-"""Imports go one way: a folder of the package uses itself and the layers before its own, and no other."""
+"""Imports go in one direction: a folder of the package imports only from itself and from lower layers."""
 
 import pytest
 
 from reference.source_code import CSRC, PACKAGE, imported_names, python_files
 
-# A name stands for a module or a folder. Those of one layer know nothing of each other.
+# Modules and folders, lowest layer first. Those in the same layer do not import each other.
 LAYERS = [
     {"errors", "_config", "_document", "_progress", "__version__"},
     {"accounting", "_kernels"},
@@ -19,7 +19,7 @@ LAYERS = [
     {"cli"},
 ]
 RANKS = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-# The package's own __init__ names every layer, and imports when asked.
+# The package's own __init__ names every layer; it imports lazily.
 MODULES = [path for path in python_files() if path != PACKAGE / "__init__.py"]
 
 
@@ -32,23 +32,23 @@ def imported_layers(source):
 
 
 def forbidden(layer, others):
-    """Of the other folders those that this one must not import."""
+    """The folders among these that a layer must not import."""
     return {other for other in others if other != layer and RANKS[other] >= RANKS[layer]}
 
 
-def test_every_folder_has_its_layer():
+def test_every_folder_has_a_layer():
     assert {layer_of(path) for path in MODULES} == RANKS.keys() - {"__version__"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
-def test_imports_only_from_layers_before(path):
+def test_imports_only_from_lower_layers(path):
     layer = layer_of(path)
     bad = forbidden(layer, imported_layers(path.read_text()))
     assert not bad, f"{layer} must not import {sorted(bad)}"
 
 
-def test_the_one_way_up_by_name():
-    """A schema is learned with noise and a ledger, by a layer above the one that it belongs to."""
+def test_only_schemas_import_from_a_higher_layer():
+    """By name: learning a schema needs noise and a ledger, from layers above its own."""
     by_name = {
         path.relative_to(PACKAGE).as_posix()
         for path in MODULES
@@ -78,6 +78,6 @@ def f():
     assert imported_layers(source) == layers
 
 
-def test_the_c_code_knows_nothing_of_python():
+def test_the_c_code_does_not_include_python():
     for path in CSRC.rglob("*.[ch]"):
         assert "Python.h" not in path.read_text()

@@ -1,4 +1,4 @@
-"""What a user's program sees of the package: its names, their types, and a light import."""
+"""The public interface: names, their types, and a light import."""
 
 import ast
 import os
@@ -13,7 +13,7 @@ import pytest
 import dperm
 
 PACKAGE = Path(dperm.__file__).parent
-#: A user's program. The type checker must refuse the lines that say so, and no others.
+#: A user's program. The type checker must report errors on the marked lines, and on no others.
 PROGRAM = """
 from collections.abc import Callable
 
@@ -61,7 +61,7 @@ def run_python(program):
     return done.stdout
 
 
-def test_type_checkers_know_the_names_that_are_imported_when_first_used():
+def test_type_checkers_see_lazily_imported_names():
     tree = ast.parse((PACKAGE / "__init__.py").read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))
     typed = {alias.asname: node.module for node in block.body for alias in node.names}
@@ -77,7 +77,7 @@ def test_type_checkers_know_the_names_that_are_imported_when_first_used():
         _ = dperm.LogisticRegresion
 
 
-def test_importing_the_package_loads_nothing_heavy():
+def test_importing_the_package_loads_no_heavy_dependencies():
     loaded = run_python("import sys, dperm; print(*sys.modules)").split()
     assert not {"numpy", "scipy", "sklearn", "pandas", "dask"} & set(loaded)
 
