@@ -201,7 +201,7 @@ class InferenceResult(FitResult):
         return [
             f"noisy_newton, {public['loss']} loss, {public['n']:,} records, standard errors {kind}",
             f"epsilon = {privacy.epsilon:g}, delta = {privacy.delta:g}, {privacy.neighbors}; "
-            f"records that are weighted down: {max(self.down_weighted, 0.0):.1%}",
+            f"records that are weighted down: {min(max(self.down_weighted, 0.0), 1.0):.1%}",
         ]
 
     def _notes(self) -> list[str]:
