@@ -165,3 +165,10 @@ def test_a_prediction_takes_no_ledger_along():
     lazy = model.fit(lazy_X, lazy_y).predict(lazy_X.rechunk((500, 2)))
     assert model.ledger is not None
     assert np.array_equal(lazy.compute(), model.predict(X))
+
+
+def test_predictions_of_other_models_are_other_tasks():
+    lazy = dask.array.from_array(X, chunks=(N // 2, D))
+    models = [LogisticRegression(classes=[-1, 1], **SETTINGS).fit(X, sign * y) for sign in (1, 1, -1)]
+    same, again, other = (lazy.map_blocks(model.predict, drop_axis=1, dtype=float).name for model in models)
+    assert same == again != other

@@ -25,6 +25,12 @@ class StoredWithoutLedger:
             state["ledger"] = ClosedLedger.of(self.ledger)
         return state
 
+    def __dask_tokenize__(self) -> Any:
+        """Dask's key of the model by its whole state: of a dataclass it takes the parameters alone."""
+        from dask.base import normalize_token
+
+        return normalize_token((type(self), self.__getstate__()))
+
     def __copy__(self) -> Self:
         """A shallow copy with the same ledger."""
         other = object.__new__(type(self))
