@@ -167,8 +167,10 @@ def test_a_prediction_takes_no_ledger_along():
     assert np.array_equal(lazy.compute(), model.predict(X))
 
 
-def test_predictions_of_other_models_are_other_tasks():
+def test_dask_sees_the_whole_state_of_a_model():
     lazy = dask.array.from_array(X, chunks=(N // 2, D))
     models = [LogisticRegression(classes=[-1, 1], **SETTINGS).fit(X, sign * y) for sign in (1, 1, -1)]
     same, again, other = (lazy.map_blocks(model.predict, drop_axis=1, dtype=float).name for model in models)
     assert same == again != other
+    copy, _ = dask.compute(models[0], lazy.sum())
+    assert np.array_equal(copy.coef_, models[0].coef_)

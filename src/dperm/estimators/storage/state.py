@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from dperm.accounting.ledger.closed_ledger import ClosedLedger
+
+
+class _Hidden:
+    """An attribute of later bases that is not there."""
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError
 
 
 class StoredWithoutLedger:
@@ -17,6 +24,9 @@ class StoredWithoutLedger:
     """
 
     ledger: Any
+    if not TYPE_CHECKING:
+        # Dask, among others, compares and copies dataclasses by their fields: the parameters without the fit.
+        __dataclass_fields__ = _Hidden()
 
     def __getstate__(self) -> dict[str, Any]:
         """The state to store."""
@@ -24,12 +34,6 @@ class StoredWithoutLedger:
         if hasattr(self, "privacy_") and self.ledger is not None:
             state["ledger"] = ClosedLedger.of(self.ledger)
         return state
-
-    def __dask_tokenize__(self) -> Any:
-        """Dask's key of the model by its whole state: of a dataclass it takes the parameters alone."""
-        from dask.base import normalize_token
-
-        return normalize_token((type(self), self.__getstate__()))
 
     def __copy__(self) -> Self:
         """A shallow copy with the same ledger."""
