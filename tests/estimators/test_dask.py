@@ -165,3 +165,12 @@ def test_a_prediction_takes_no_ledger_along():
     lazy = model.fit(lazy_X, lazy_y).predict(lazy_X.rechunk((500, 2)))
     assert model.ledger is not None
     assert np.array_equal(lazy.compute(), model.predict(X))
+
+
+def test_dask_sees_the_whole_state_of_a_model():
+    lazy = dask.array.from_array(X, chunks=(N // 2, D))
+    models = [LogisticRegression(classes=[-1, 1], **SETTINGS).fit(X, sign * y) for sign in (1, 1, -1)]
+    same, again, other = (lazy.map_blocks(model.predict, drop_axis=1, dtype=float).name for model in models)
+    assert same == again != other
+    copy, _ = dask.compute(models[0], lazy.sum())
+    assert np.array_equal(copy.coef_, models[0].coef_)

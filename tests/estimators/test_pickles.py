@@ -1,6 +1,7 @@
 """A fitted model is stored without its ledger; an unfitted one needs a ledger that can be sent to workers."""
 
 import copy
+import dataclasses
 import io
 import pickle
 
@@ -25,6 +26,11 @@ MODELS = {
     "quantile": QuantileRegressor(target_bound=1.0),
     "search": PrivateSearch(LogisticRegression(classes=[-1, 1]), {"l2": [0.0, 0.1]}, 1.0, 1e-6),
 }
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_more_than_its_parameters(name):
+    assert not dataclasses.is_dataclass(MODELS[name])
 
 
 def ledger_of(kind, folder):

@@ -128,8 +128,10 @@ class TestWhatComesOut:
         with pytest.raises(ValueError, match="NaN"):
             search().fit(X, y)
 
-    def test_an_empty_sparse_row_counts_whatever_the_next_one_holds(self):
+    @pytest.mark.parametrize("unused", [0, 2])
+    def test_an_empty_sparse_row_counts_whatever_the_next_one_holds(self, unused):
         X = sp.csr_array([[0.0, 0.0], [0.0, 0.0], [np.nan, 1.0], [0.0, 0.0]])
+        X.data, X.indices = np.append(X.data, [np.nan] * unused), np.append(X.indices, [0] * unused)
         held = HeldOut(Records(X, np.ones(4, dtype=int)), scoring_of(None, model()), model(non_finite="zero"))
         constant = SimpleNamespace(predict=lambda X: np.full(X.shape[0], -1))
         assert release_without_privacy(held.score(constant)) == [3.0]

@@ -189,7 +189,8 @@ def finite_rows(X: Any) -> NDArray[np.bool_]:
         return np.asarray(np.isfinite(np.asarray(X, dtype=np.float64)).all(axis=1))
     rows = X.tocsr()
     finite = np.ones(rows.shape[0], dtype=np.bool_)
-    finite[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[~np.isfinite(rows.data)]] = False
+    row_of_entry = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    finite[row_of_entry[~np.isfinite(rows.data[: row_of_entry.size])]] = False  # data may be longer
     return finite
 
 
