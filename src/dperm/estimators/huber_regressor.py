@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
+from typing import Any
 
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
+from dperm.data.schema.schema import Schema
 from dperm.estimators.linear_model import PrivateLinearRegressor
-from dperm.estimators.parameters import RegressorParameters
 from dperm.estimators.shared_text import with_shared_text
 from dperm.estimators.standard_errors import WithStandardErrors
 from dperm.losses import Huber, Loss, SquaredError
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class _Parameters(RegressorParameters):
-    threshold: float = 1.0
-    loss: Loss | None = None
+from dperm.mechanisms.random_source import RandomState
 
 
 @with_shared_text
-class HuberRegressor(WithStandardErrors, PrivateLinearRegressor, _Parameters):
+class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
     """Robust linear regression with a differential privacy guarantee that holds for the program.
 
     Parameters
@@ -61,6 +59,37 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor, _Parameters):
     >>> model.fit(X, y).score(X, y) > 0.8
     True
     """
+
+    threshold: float
+    loss: Loss | None
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        threshold: float = 1.0,
+        loss: Loss | None = None,
+        solver: str = "auto",
+        l2: float = 0.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        row_norm: float | None = None,
+        schema: Schema | None = None,
+        target_bound: float | None = None,
+        neighbors: str | None = None,
+        calibration: str = "tight",
+        learn_scales: bool | str = "auto",
+        solver_options: Mapping[str, Any] | None = None,
+        ledger: PrivacyLedger | None = None,
+        n_threads: int | None = None,
+        random_state: RandomState = None,
+        non_finite: str = "raise",
+        weight_bound: float = 1.0,
+        n_public: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self._keep(locals())
 
     def _loss(self, target_bound: float) -> Loss:
         if self.loss is not None:

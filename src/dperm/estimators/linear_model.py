@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Self
@@ -15,11 +15,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.ledger.terms import relation_of
 from dperm.algorithms.fit import FitResult
 from dperm.data.dask.collections import is_dask_collection
 from dperm.data.dense import row_products
 from dperm.data.files.record_files import RecordFiles
+from dperm.data.schema.schema import Schema
 from dperm.estimators.coefficient_table import WithCoefficients
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.design import (
@@ -40,24 +42,54 @@ from dperm.estimators.input_checks import (
     row_scales,
     with_targets,
 )
-from dperm.estimators.parameters import ClassifierParameters, ModelParameters, RegressorParameters
 from dperm.estimators.sklearn_searches import warn_of_search
 from dperm.estimators.solvers import Call, check_solver, solver_call
 from dperm.estimators.storage.onnx_graph import to_onnx
 from dperm.estimators.storage.saving import save_model
 from dperm.estimators.storage.state import StoredWithoutLedger
 from dperm.losses import Loss
+from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective
+from dperm.statement.privacy_statement import PrivacyStatement
 
 
-class PrivateLinearModel(
-    WithCoefficients,
-    PrivacyDiagram,
-    StoredWithoutLedger,
-    BaseEstimator,  # type: ignore[misc]
-    ModelParameters,
-):
-    """A linear model that minimises a mean loss with a privacy guarantee: a subclass chooses the loss."""
+class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, BaseEstimator):  # type: ignore[misc]
+    """A linear model that minimises a mean loss with a privacy guarantee.
+
+    A subclass lists its parameters in its own ``__init__``, as scikit-learn expects, and chooses the loss.
+    """
+
+    epsilon: float
+    delta: float
+    solver: str
+    l2: float
+    fit_intercept: bool
+    penalize_intercept: bool
+    row_norm: float | None
+    schema: Schema | None
+    neighbors: str | None
+    calibration: str
+    learn_scales: bool | str
+    solver_options: Mapping[str, Any] | None
+    ledger: PrivacyLedger | None
+    n_threads: int | None
+    random_state: RandomState
+    non_finite: str
+    weight_bound: float
+    n_public: int | None
+    verbose: int
+
+    n_features_in_: int
+    coef_: NDArray[np.float64]
+    intercept_: Any
+    privacy_: PrivacyStatement
+    _design: FittedDesign
+
+    def _keep(self, arguments: Mapping[str, Any]) -> None:
+        """Set the arguments of ``__init__``, its ``locals()``, as they are: `fit` checks them."""
+        for name, value in arguments.items():
+            if name != "self":
+                setattr(self, name, value)
 
     @abstractmethod
     def _problem(self, X: Any, y: Any) -> tuple[Loss, Any, Any]:
@@ -300,13 +332,12 @@ class PrivateLinearModel(
         return tags
 
 
-class PrivateLinearClassifier(
-    ScoredByBlocks,
-    ClassifierMixin,  # type: ignore[misc]
-    PrivateLinearModel,
-    ClassifierParameters,
-):
+class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """A linear classifier: a subclass chooses the loss and the number of classes."""
+
+    classes: Sequence[Any] | None
+    classes_: NDArray[Any]
+    class_weight: Mapping[Any, float] | str | None
 
     _max_classes: int | None = None
 
@@ -387,13 +418,10 @@ class PrivateLinearClassifier(
         return np.asarray(self.classes_[best])
 
 
-class PrivateLinearRegressor(
-    ScoredByBlocks,
-    RegressorMixin,  # type: ignore[misc]
-    PrivateLinearModel,
-    RegressorParameters,
-):
+class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """A linear regressor: a subclass chooses the loss, given the bound on the targets."""
+
+    target_bound: float | None
 
     @abstractmethod
     def _loss(self, target_bound: float) -> Loss:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sklearn.utils import Tags
 
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
+from dperm.data.schema.schema import Schema
 from dperm.estimators.linear_model import PrivateLinearClassifier
-from dperm.estimators.parameters import ClassifierParameters
 from dperm.estimators.shared_text import with_shared_text
 from dperm.losses import Hinge, Loss, SoftMargin, SquaredHinge
+from dperm.mechanisms.random_source import RandomState
 
 _LOSSES: dict[str, type[Loss]] = {"hinge": Hinge, "squared_hinge": SquaredHinge, "soft_margin": SoftMargin}
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
-class _Parameters(ClassifierParameters):
-    loss: str | Loss = "hinge"
-
-
 @with_shared_text
-class LinearSVC(PrivateLinearClassifier, _Parameters):
+class LinearSVC(PrivateLinearClassifier):
     """Linear support vector classification with a differential privacy guarantee that holds for the program.
 
     Parameters
@@ -59,7 +57,36 @@ class LinearSVC(PrivateLinearClassifier, _Parameters):
     True
     """
 
+    loss: str | Loss
     _max_classes = 2
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        loss: str | Loss = "hinge",
+        solver: str = "auto",
+        l2: float = 0.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        row_norm: float | None = None,
+        schema: Schema | None = None,
+        classes: Sequence[Any] | None = None,
+        neighbors: str | None = None,
+        calibration: str = "tight",
+        learn_scales: bool | str = "auto",
+        solver_options: Mapping[str, Any] | None = None,
+        ledger: PrivacyLedger | None = None,
+        n_threads: int | None = None,
+        random_state: RandomState = None,
+        non_finite: str = "raise",
+        class_weight: Mapping[Any, float] | str | None = None,
+        weight_bound: float = 1.0,
+        n_public: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self._keep(locals())
 
     def _loss(self) -> Loss:
         if isinstance(self.loss, Loss) and self.loss.classification:

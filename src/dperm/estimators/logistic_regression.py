@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, log_softmax, softmax
 
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
+from dperm.data.schema.schema import Schema
 from dperm.estimators.dask_input import by_blocks
 from dperm.estimators.linear_model import PrivateLinearClassifier
 from dperm.estimators.shared_text import with_shared_text
 from dperm.estimators.standard_errors import WithStandardErrors
 from dperm.losses import Loss, Softmax, get_loss
+from dperm.mechanisms.random_source import RandomState
 
 
 @with_shared_text
@@ -53,6 +59,33 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
     >>> model.fit(minmax_scale(X), y).score(minmax_scale(X), y) > 0.8
     True
     """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        solver: str = "auto",
+        l2: float = 0.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        row_norm: float | None = None,
+        schema: Schema | None = None,
+        classes: Sequence[Any] | None = None,
+        neighbors: str | None = None,
+        calibration: str = "tight",
+        learn_scales: bool | str = "auto",
+        solver_options: Mapping[str, Any] | None = None,
+        ledger: PrivacyLedger | None = None,
+        n_threads: int | None = None,
+        random_state: RandomState = None,
+        non_finite: str = "raise",
+        class_weight: Mapping[Any, float] | str | None = None,
+        weight_bound: float = 1.0,
+        n_public: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self._keep(locals())
 
     def _loss(self) -> Loss:
         return get_loss("logistic") if len(self.classes_) == 2 else Softmax(len(self.classes_))

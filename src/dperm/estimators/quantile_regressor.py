@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
+from dperm.data.schema.schema import Schema
 from dperm.estimators.linear_model import PrivateLinearRegressor
-from dperm.estimators.parameters import RegressorParameters
 from dperm.estimators.shared_text import with_shared_text
 from dperm.losses import Pinball
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class _Parameters(RegressorParameters):
-    quantile: float = 0.5
-    curvature: float = math.inf
+from dperm.mechanisms.random_source import RandomState
 
 
 @with_shared_text
-class QuantileRegressor(PrivateLinearRegressor, _Parameters):
+class QuantileRegressor(PrivateLinearRegressor):
     """Linear quantile regression with a differential privacy guarantee that holds for the program.
 
     Parameters
@@ -55,6 +52,37 @@ class QuantileRegressor(PrivateLinearRegressor, _Parameters):
     >>> model.fit(X, y).score(X, y) > 0.8
     True
     """
+
+    quantile: float
+    curvature: float
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        quantile: float = 0.5,
+        curvature: float = math.inf,
+        solver: str = "auto",
+        l2: float = 0.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        row_norm: float | None = None,
+        schema: Schema | None = None,
+        target_bound: float | None = None,
+        neighbors: str | None = None,
+        calibration: str = "tight",
+        learn_scales: bool | str = "auto",
+        solver_options: Mapping[str, Any] | None = None,
+        ledger: PrivacyLedger | None = None,
+        n_threads: int | None = None,
+        random_state: RandomState = None,
+        non_finite: str = "raise",
+        weight_bound: float = 1.0,
+        n_public: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self._keep(locals())
 
     def _loss(self, target_bound: float) -> Pinball:
         return Pinball(self.quantile, target_bound, curvature=self.curvature)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
@@ -54,30 +53,7 @@ def _of_the_best(method: Method) -> Method:
     return cast(Method, available_if(winner_has_it)(method))
 
 
-@dataclass(eq=False, repr=False)
-class _Parameters:
-    estimator: Any
-    candidates: Mapping[str, Any] | Iterable[Mapping[str, Any]]
-    epsilon: float
-    delta: float
-    _: KW_ONLY
-    method: str = "auto"
-    refit: bool = False
-    refit_share: float = 0.5
-    validation_share: float = 0.2
-    scoring: str | None = None
-    ledger: PrivacyLedger | None = None
-    neighbors: str | None = None
-    random_state: RandomState = None
-
-
-class PrivateSearch(
-    PrivacyDiagram,
-    StoredWithoutLedger,
-    MetaEstimatorMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-    _Parameters,
-):
+class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Choose the best of several settings and train a model with them, within one privacy budget.
 
     The records are split by secret coins. Models are trained on one part and scored on the other, and only
@@ -160,6 +136,35 @@ class PrivateSearch(
     >>> search.fit(X, y).best_params_
     {'fit_intercept': True}
     """
+
+    def __init__(
+        self,
+        estimator: Any,
+        candidates: Mapping[str, Any] | Iterable[Mapping[str, Any]],
+        epsilon: float,
+        delta: float,
+        *,
+        method: str = "auto",
+        refit: bool = False,
+        refit_share: float = 0.5,
+        validation_share: float = 0.2,
+        scoring: str | None = None,
+        ledger: PrivacyLedger | None = None,
+        neighbors: str | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.estimator = estimator
+        self.candidates = candidates
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.refit = refit
+        self.refit_share = refit_share
+        self.validation_share = validation_share
+        self.scoring = scoring
+        self.ledger = ledger
+        self.neighbors = neighbors
+        self.random_state = random_state
 
     def fit(
         self,

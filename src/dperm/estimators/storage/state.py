@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, Self
 
 from dperm.accounting.ledger.closed_ledger import ClosedLedger
-
-
-class _Hidden:
-    """An attribute of later bases that is not there."""
-
-    def __get__(self, instance: object, owner: type) -> NoReturn:
-        raise AttributeError
 
 
 class StoredWithoutLedger:
@@ -24,9 +17,6 @@ class StoredWithoutLedger:
     """
 
     ledger: Any
-    if not TYPE_CHECKING:
-        # Dask, among others, compares and copies dataclasses by their fields: the parameters without the fit.
-        __dataclass_fields__ = _Hidden()
 
     def __getstate__(self) -> dict[str, Any]:
         """The state to store."""
