@@ -7,7 +7,8 @@ in which these moments are about the identity, so that all directions are learne
 gets noise in proportion to how much the rows vary along it. Weights that do not stand out from the noise stay
 zero: the iterates are those of dual averaging with soft thresholding (Xiao, "Dual averaging methods for
 regularized stochastic learning and online optimization", JMLR 2010), with a threshold proportional to the
-noise that a weight has accumulated (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage", Biometrika 1994).
+noise that a weight has accumulated (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage",
+Biometrika 1994).
 """
 
 from __future__ import annotations
