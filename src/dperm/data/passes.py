@@ -163,7 +163,7 @@ class ClippedGradientSums(Pass):
         return self if self.folds is None else replace(self, folds=self.folds[here])
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
-        """One pass for all models if the rows support it and each has its own fold; else one per model."""
+        """One pass for all models if the rows support it and folds are given per row; else one per model."""
         several = len(self.w) > 1 or self.folds is not None
         a_fold_each = self.folds is None or self.folds.size == rows.n_stored
         if rows.several_models_at_once and several and a_fold_each:
