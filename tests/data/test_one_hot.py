@@ -86,7 +86,7 @@ def test_what_is_left_as_it_is(matrix):
 
 
 def test_large_tables_are_not_made(monkeypatch):
-    monkeypatch.setattr(one_hot, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(one_hot, "_MAX_BYTES", 1000)
     assert as_table(one_hot_matrix(100)) is None
 
 

@@ -1,8 +1,8 @@
-"""Fits that take their steps together: one read of the data serves the next step of all of them.
+"""Run several fits in lockstep: one read of the data serves the next step of all of them.
 
 A fit is a generator. It yields a request for the sum of clipped gradients at its weights, receives the
-bounded sum, releases what it wants of it, and returns its result in the end. It depends on its own
-requests only: alone or together with others it computes the same bits.
+bounded sum, releases it with noise, and finally returns its result. It depends only on the answers to its
+own requests, so it computes the same bits alone as together with others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dperm.private_values.linear_map import DiagonalMap
 
 
 class GradientRequest(NamedTuple):
-    """Arguments of :meth:`dperm.Objective.clipped_gradient_sum`, or of its `mapped_gradient_sum`."""
+    """Arguments of :meth:`dperm.Objective.clipped_gradient_sum`, or of `mapped_gradient_sum` with a map."""
 
     w: NDArray[np.float64]
     clip: float
@@ -28,7 +28,7 @@ class GradientRequest(NamedTuple):
     linear_map: DiagonalMap | None = None
 
     def sum_of(self, objective: Objective) -> Bounded:
-        """The sum that is asked for."""
+        """The requested sum."""
         if self.linear_map is None:
             return objective.clipped_gradient_sum(self.w, self.clip, radius=self.radius)
         return objective.mapped_gradient_sum(self.w, self.clip, self.linear_map)
@@ -38,7 +38,7 @@ Steps = Generator[GradientRequest, Bounded, FitResult]
 
 
 def alone(objective: Objective, fit: Steps) -> FitResult:
-    """Run one fit to its end."""
+    """Run a single fit to completion."""
     try:
         request = next(fit)
         while True:
@@ -54,9 +54,10 @@ def in_lockstep(
     folds: NDArray[np.int32] | None = None,
     left_out: Sequence[int] | None = None,
 ) -> list[FitResult]:
-    """Run fits on the same objective to their ends; results in the order of `fits`. None has a map.
+    """Run fits on the same objective to completion; results are in the order of `fits`.
 
-    With `folds`, fit k does not see the records of fold ``left_out[k]``: see
+    Requests must not have a linear map. With `folds`, fit k does not see the records of fold
+    ``left_out[k]``: see
     :meth:`dperm.Objective.separate_gradient_sums`.
     """
     results: dict[int, FitResult] = {}

@@ -58,8 +58,8 @@ class NoisyGDSchedule(Schedule):
 def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     """Default settings from public numbers alone.
 
-    A loss without a Lipschitz constant is clipped like a loss of slope 1 (without noise, out of reach), and
-    steps where gradients are not Lipschitz continuous follow :func:`typical_curvature`.
+    A loss without a Lipschitz constant is clipped as if its slope were at most 1; without noise the clip is
+    too large for records to reach. Steps for non-smooth losses follow :func:`typical_curvature`.
 
     Notes
     -----
@@ -68,20 +68,20 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     and hardly any clipping. The distance that can be travelled, ``clip * steps * step_size /
     (1 - momentum)``, grows like ``k^1.5``; it is reached with a step that is stable for any data (heavy
     ball: ``step_size * smoothness < 2 (1 + momentum)``, with the smoothness of the clipped objective)
-    and as much momentum as that takes. The constants were found on public data sets;
+    and whatever momentum this requires. The constants were found on public data sets;
     ``bench/accuracy.py`` and ``bench/accuracy_mnist.py`` measure them.
 
-    With a ridge term heavy ball is fastest, and swings least, where ``reach = step_size / (1 - momentum)``
-    is about ``1 / sqrt(l2 smoothness)``: it takes half of that at most.
+    With a ridge term, heavy ball converges fastest and oscillates least if ``reach = step_size /
+    (1 - momentum)`` is about ``1 / sqrt(l2 smoothness)``; the default is at most half of that.
 
-    No step is stable at a kink where many records meet: the weights swing across it by the length of a
-    step. With a ridge term they need not travel far, as it forgets the start within ``1/(l2 reach)`` steps; a
-    run of 20 such times is long enough, and has the shortest steps.
+    No step size is stable at a kink shared by many records: the weights oscillate across it by the length of
+    a step. With a ridge term the start is forgotten within ``1/(l2 reach)`` steps. A run of 20 such times is
+    long enough, so the reach is capped there, which keeps steps short.
     """
     problem = problem.per_record()
     signal, loss, row_norm, l2 = problem.signal, problem.loss, problem.row_norm, problem.l2
     if loss.n_classes is not None:
-        # Its constants were found where records are replaced, and mu counts half.
+        # Its constants were tuned in terms of mu under replace-one, which is twice that per record.
         return _softmax_schedule(2.0 * signal, loss, row_norm, l2)
     lipschitz = longest_gradient(loss, row_norm, noisy=problem.private)
     enough = max(min(2.0 * signal, 500.0), 0.05 * signal)
@@ -91,7 +91,7 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     if loss.smoothness(row_norm) < math.inf:
         clipped = loss.clipped_smoothness(row_norm, clip)
     reach = min(140.0 * (signal + 15.0) / steps, 160.0) / (plain + l2)  # step_size / (1 - momentum)
-    # With less signal noise alone would carry the weights far from 0, which labels forgive longer.
+    # With less signal, noise alone would carry the weights far from 0; classification tolerates more of that.
     reach *= min((signal / 8.0) ** 1.5 if loss.classification else signal / 20.0, 1.0)
     if problem.attained and not loss.classification and not loss.kink_jump:
         reach *= _REACH_WHERE_ATTAINED
@@ -107,18 +107,19 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     )
 
 
-# Of what suits bounds on rows that few attain; real targets lie less far out than margins.
+# Factor on the reach if many rows attain the norm bound: regression weights need not grow as margins do.
 _REACH_WHERE_ATTAINED = 0.3
 
-# Of what suits losses of labels that bend: a third to a half of the objective, accuracy within a point.
+# Factor on the reach for classification losses with kinks: it lowers the objective to between a third and a
+# half, and accuracy changes by less than a point.
 _REACH_AT_KINKS = 0.3
 
-# Length of a run on a loss with kinks, in times in which the ridge term forgets the start.
+# Maximum length of a run on a loss with kinks, in units of the 1/(l2 reach) steps that forget the start.
 _FORGETTING_TIMES = 20.0
 
 
 def _softmax_schedule(signal: float, loss: Loss, row_norm: float, l2: float) -> NoisyGDSchedule:
-    """As :func:`noisy_gd_schedule`; less depends on the signal than for a loss of one prediction."""
+    """As :func:`noisy_gd_schedule`; depends less on the signal than for a loss of one prediction."""
     steps = round(min(max(14.0 * math.sqrt(signal), 30), 1000))
     curvature = loss.smoothness(row_norm) + l2
     reach = min(max(100.0, 0.5 * signal), 160.0) / curvature  # step_size / (1 - momentum)
@@ -161,8 +162,8 @@ def noisy_gd(fit: Fit, given: NoisyGDArguments) -> FitResult:
     calibration : {"tight", "paper"}
         "paper": the notes' noise (textbook Gaussian, ``add_or_remove`` only).
     callback : callable, optional
-        Called after each step with ``{"iteration", "coef", "gradient"}``, all released; the gradient in
-        learned coordinates, if there are any.
+        Called after each step with ``{"iteration", "coef", "gradient"}``, all released; the gradient is in
+        the learned coordinates if scales are learned.
 
     Notes
     -----
@@ -224,28 +225,28 @@ def _descent(fit: Fit, given: NoisyGDArguments) -> Steps:
 
 
 def _published_multiplier(fit: Fit, steps: int) -> float:
-    """The notes' noise: that of the textbook for each of ``steps + 1`` gradients."""
+    """The noise of the notes: the textbook Gaussian mechanism with a factor of ``sqrt(steps + 1)``."""
     return math.sqrt(steps + 1) * (math.sqrt(2.0 * math.log(1.25 / fit.delta)) / fit.epsilon)
 
 
 def noisy_gd_many(
     objective: Objective, fits: Iterable[Mapping[str, Any]], *, folds: ArrayLike | None = None
 ) -> list[FitResult]:
-    """Several fits of `noisy_gd` on the same records, which are read once for a step of all of them.
+    """Several fits of `noisy_gd` on the same records, which are read once per step for all of them.
 
-    For repetitions: seeds, budgets, settings, folds of a cross-validation. Fits with fewer steps end earlier.
-    Every fit charges its own ledger, and its result is that of ``noisy_gd(objective, learn_scales=False,
-    **settings)``, bit for bit for the same seed.
+    For repeated fits over seeds, budgets, settings or cross-validation folds. Fits with fewer steps end
+    earlier. Every fit charges its own ledger, and its result is that of ``noisy_gd(objective,
+    learn_scales=False, **settings)``, bit for bit for the same seed.
 
     Parameters
     ----------
     objective : Objective
-        Any loss. Dense rows and tables under a loss of one prediction profit, and for any loss files and
-        Dask collections (these without folds).
+        Any loss. Faster than separate fits for dense rows and tables with a loss of one prediction, and for
+        files and Dask collections (the latter without folds) with any loss.
     fits : iterable of mappings
-        The arguments of :func:`noisy_gd` but the objective, by name: ``epsilon`` and ``delta`` at least;
-        ``learn_scales="auto"`` is False, as coordinates of their own would part the fits. With
-        `folds` also ``"fold"``: the number of the fold that the fit does not see, if there is one.
+        The keyword arguments of :func:`noisy_gd`: ``epsilon`` and ``delta`` at least;
+        ``learn_scales="auto"`` means False, as fits in different coordinates cannot share a pass. With
+        `folds` also ``"fold"``: the number of the fold to leave out, if any.
     folds : (n_samples,) array_like of int, optional
         The fold of each record, drawn independently of the data, and public; -1 for none. They go by
         position, so fits must be for ``neighbors="replace_one"``.
@@ -253,21 +254,20 @@ def noisy_gd_many(
     Returns
     -------
     list of FitResult
-        In the order of `fits`. Each is (epsilon, delta)-DP; whoever sees several of them knows as much as
-        after separate fits.
+        In the order of `fits`. Each is (epsilon, delta)-DP; several of them compose as separate fits do.
 
     Raises
     ------
     ValueError, BudgetExceededError
-        As `noisy_gd`, at the first fit that is refused. Those before it stay charged. Also, before any is
-        charged, where `folds` or a ``"fold"`` is none, or no record is in that fold.
+        As `noisy_gd`, at the first fit that is refused; earlier fits stay charged. Also, before any is
+        charged, if `folds` or a ``"fold"`` is invalid, or no record is in that fold.
 
     Notes
     -----
-    A cross-validation over budgets reads the data once for a step of all its fits; scikit-learn's
-    ``GridSearchCV`` trains one model at a time and cannot. Steps are those of `n_public` records, of which
-    a fit that leaves a fold out sees fewer. Scores on the records that were left out are not private:
-    release them with noise, or keep them to research on public data.
+    A cross-validation over budgets reads the data once per step for all its fits; scikit-learn's
+    ``GridSearchCV`` trains one model at a time and cannot. Gradient sums are divided by `n_public`, also in
+    fits that leave out a fold and sum over fewer records. Scores on the left-out records are not private:
+    release them with noise, or use them only for research on public data.
 
     Examples
     --------
@@ -302,14 +302,16 @@ def _check_folds_by_position(settings: Iterable[Mapping[str, Any]]) -> None:
 
 
 def noisy_gd_steps(objective: Objective, settings: Mapping[str, Any], fold: int = -1) -> Steps:
-    """A fit for `in_lockstep`, with these arguments of :func:`noisy_gd`, of which none learns scales."""
+    """A fit for `in_lockstep` with these arguments of :func:`noisy_gd`; it learns no scales."""
     facts = {} if fold == -1 else {"left_out_fold": fold}
     given = NoisyGDArguments(objective, **settings)
     if given.learn_scales is True:
-        raise ValueError("learn_scales=True would part fits in lockstep, each in coordinates of its own")
+        raise ValueError(
+            "learn_scales=True is for a single fit: fits in lockstep share the coordinates of the data"
+        )
     given.learn_scales = False
     if objective.weighs_privately:
-        raise ValueError("class_weight='private' is of one fit: fits in lockstep have one objective")
+        raise ValueError("class_weight='private' is for a single fit: fits in lockstep share one objective")
     return (yield from _descent(Fit(given, facts), given))
 
 
@@ -320,7 +322,7 @@ def _fold(fold: Any, known: NDArray[np.int32] | None) -> int:
         return -1
     if known is None:
         raise ValueError(f"a fit leaves out fold {fold!r}: give folds, an integer for each record, too")
-    if fold not in known:  # a slip would give a score on the records that were trained on
+    if fold not in known:  # a typo would give a score on training records
         names = ", ".join(map(str, known[:10])) + (", .." if known.size > 10 else "")
         raise ValueError(f"a fit leaves out fold {fold!r}, which no record is in; the folds are {names}")
     return int(fold)

@@ -1,13 +1,14 @@
 """Gradient descent in coordinates whitened by private second moments.
 
-A share of the budget releases second moments of the rows once: the Gram matrix, with Gaussian noise on every
-entry as in Dwork, Talwar, Thakurta and Zhang, "Analyze Gauss", STOC 2014, or, where that would drown, the
-columns' means and mean squares. In coordinates in which they are about the identity gradients are clipped and
-noise is isotropic, so that all directions are learned at the same speed and each gets noise in proportion to
-how much the rows vary along it. Weights that do not stand out from the noise stay zero: the iterates
-are those of dual averaging with soft thresholds (Xiao, "Dual averaging methods for regularized stochastic
-learning and online optimization", JMLR 2010), the threshold being a multiple of the noise that a weight has
-accumulated (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage", Biometrika 1994).
+A share of the budget is spent once on second moments of the rows: the Gram matrix, with Gaussian noise on
+every entry as in Dwork, Talwar, Thakurta and Zhang, "Analyze Gauss", STOC 2014, or, if noise would swamp it,
+the means and mean squares of the columns. Gradients are clipped, and isotropic noise is added, in coordinates
+in which these moments are about the identity, so that all directions are learned at the same speed and each
+gets noise in proportion to how much the rows vary along it. Weights that do not stand out from the noise stay
+zero: the iterates are those of dual averaging with soft thresholding (Xiao, "Dual averaging methods for
+regularized stochastic learning and online optimization", JMLR 2010), with a threshold proportional to the
+noise that a weight has accumulated (Donoho and Johnstone, "Ideal spatial adaptation by wavelet shrinkage",
+Biometrika 1994).
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ class PreconditionedGDSchedule(ScaleShares):
     Attributes
     ----------
     moments : {"gram", "columns", "none"}
-        What is released to whiten with: the Gram matrix of the rows, their columns' means and mean squares,
-        or nothing.
+        Moments released for whitening: the Gram matrix of the rows, the means and mean squares of the
+        columns, or none.
     share : float
-        Share of the budget that this costs, in (0, 1); unused without moments.
+        Share of the budget for the moments, in (0, 1); unused without moments.
     steps : int
         Number of noisy gradients.
     clip : float
@@ -65,10 +66,10 @@ class PreconditionedGDSchedule(ScaleShares):
     momentum : float
         Heavy-ball coefficient in [0, 1).
     threshold : float
-        A weight stays zero until it is this many standard deviations of its noise; at least 0.
+        Soft threshold on the weights, in standard deviations of their noise; at least 0.
     shrinkage : float
-        Weights shrink by ``1 - shrinkage d noise^2 / ||u||^2``, u being those in whitened coordinates; at
-        least 0.
+        Weights are multiplied by ``1 - shrinkage d noise^2 / ||u||^2`` (James-Stein), where u are the weights
+        in whitened coordinates; at least 0.
     tail : float
         The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1].
     """
@@ -89,23 +90,24 @@ def preconditioned_gd_schedule(
 ) -> PreconditionedGDSchedule:
     """Default settings from public numbers alone; for `learn_scales` see :func:`scale_shares`.
 
-    A loss without a Lipschitz constant is clipped like one whose slope is the bound of the targets, or 1; a
-    kink is given a finite curvature.
+    A loss without a Lipschitz constant is clipped as if its slope were the bound on the targets, or 1; a kink
+    is assigned a finite curvature.
 
     Notes
     -----
-    Second moments have eigenvalues ``R^2 / dimension`` on average, and what is released has to be more
-    accurate than that: the Gram matrix in spectral norm, ``R^2 sqrt(2 dimension) / (n mu sqrt(share))``, the
-    columns' mean squares entry by entry; where neither is, the run is one of :func:`noisy_gd` with its
-    settings. Whitened problems resemble each other, which leaves the
-    signal-to-noise number ``n mu / sqrt(dimension)`` to decide the rest.
+    Second moments have eigenvalues ``R^2 / dimension`` on average, and the noise of a release must be smaller
+    than that: for the Gram matrix in spectral norm, ``R^2 sqrt(2 dimension) / (n mu sqrt(share))``, for the
+    mean squares of the columns entry by entry. If neither is, the run is one of :func:`noisy_gd` with its
+    settings. Whitened problems resemble each other, so the other settings depend mainly on the
+    signal-to-noise number ``n mu / sqrt(dimension)``.
 
-    Heavy ball is stable while ``step_size`` times the smoothness times the largest eigenvalue that whitening
-    has missed is below ``2 (1 + momentum)``. Whitened curvatures are nearly equal, so momentum gains little
-    and delays much: an overshoot decays like ``momentum^(t/2)``, and a run of 60 steps must have settled by
-    its second half, which is averaged. So steps are as long as is stable, with no more momentum than takes
-    ``reach = step_size / (1 - momentum)`` to the inverse of the smoothness, less with little signal. It is
-    0.9 at most: with many columns steps are short, and a longer memory would only gather noise.
+    Heavy ball is stable while ``step_size`` times the smoothness times the largest remaining eigenvalue after
+    whitening is below ``2 (1 + momentum)``. Whitened curvatures are nearly equal, so momentum gains little
+    and delays convergence: an overshoot decays like ``momentum^(t/2)``, and a run of 60 steps must have
+    converged by its second half, which is averaged. So steps are as long as is stable, with only as much
+    momentum as brings ``reach = step_size / (1 - momentum)`` to the inverse of the smoothness, or less with
+    little signal. Momentum is at most 0.9: with many columns steps are short, and a longer memory would only
+    accumulate noise.
     """
     given, scales = problem, scale_shares(problem.per_record(), learn_scales)
     learned = scales.together
@@ -113,14 +115,14 @@ def preconditioned_gd_schedule(
     problem = plain.per_record()
     signal, loss, dimension = problem.signal, problem.loss, problem.dimension
     share_of_moments = 0.14
-    # Of one entry, in units of R^2 / dimension.
+    # Inverse of the noise of one entry, in units of R^2 / dimension.
     accuracy = problem.n * problem.mu * math.sqrt(share_of_moments) / dimension
     if accuracy > math.sqrt(2.0 * dimension):
         moments, missed = "gram", 1.0 + math.sqrt(2.0 * dimension)
     elif accuracy > math.sqrt(2.0) * dimension**-0.25:
         moments, missed = "columns", 1.0 + dimension / 8.0
     elif learned > 0.0 and learn_scales == "auto" and not loss.classification:
-        # So little signal that a constant is hard to learn: real targets forgive no noise.
+        # Too little signal even for an intercept: regression does not tolerate the noise.
         return preconditioned_gd_schedule(given, learn_scales=False)
     else:
         return _without_moments(noisy_gd_schedule(plain), scales, problem)
@@ -145,7 +147,7 @@ def preconditioned_gd_schedule(
 def _without_moments(
     plain: NoisyGDSchedule, scales: ScaleShares, problem: PublicProblem
 ) -> PreconditionedGDSchedule:
-    """The same run of noisy gradient descent in coordinates ``u = w row_norm / sqrt(dimension)``."""
+    """The same run of noisy gradient descent, in coordinates ``u = w row_norm / sqrt(dimension)``."""
     row_norm = problem.row_norm
     return PreconditionedGDSchedule(
         **scales.chosen,
@@ -167,8 +169,8 @@ class PreconditionedGDArguments(PreconditionedGDSchedule, PublishedTerms):
     Attributes
     ----------
     learn_scales : {"auto", True, False}
-        Whether scales of the columns, the norm of the rows and the mean label are released first: those worth
-        their share of the budget by :func:`scale_shares`, all that are possible, or none.
+        Whether column scales, the row norm and the mean label are released first: those worth their share of
+        the budget according to :func:`scale_shares`, all that are possible, or none.
     """
 
     learn_scales: Setting[bool | str] = Setting(learn_scales_choice, "auto", stated=False)
@@ -187,7 +189,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     calibration : {"tight"}
         Noise by the exact accounting of Gaussian differential privacy.
     callback : callable, optional
-        Called after each step with ``{"iteration", "coef", "gradient"}``, all released; the gradient in
+        Called after each step with ``{"iteration", "coef", "gradient"}``, all released; the gradient is in
         whitened coordinates.
 
     Notes
@@ -216,7 +218,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         raise ValueError(
             "label_share must be 0 without an intercept, or for a loss that is not the logistic one"
         )
-    objective.check_sums(gram=True)  # of mapped gradients, too, whatever the moments
+    objective.check_sums(gram=True)  # also for mapped gradients, whatever the moments
     noise = _Noise.of(fit, schedule)
     fit.warn_if_slow("preconditioned_gd", "noisy_gd")
     slope = _slope(objective.loss)
@@ -230,7 +232,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     whitening, row_length = _whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
     linear_map = LinearMap.rounding(whitening)
     whitening = linear_map.matrix
-    steeper = _slope(objective.loss) / slope  # where classes were weighed only now
+    steeper = _slope(objective.loss) / slope  # 1 unless class weights were only just released
     clip_there = typical_clip * steeper * row_length
     ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2
     step = schedule.step_size / steeper
@@ -246,7 +248,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         sensitivity = gradient_sum.sensitivity(fit.neighbors)
         noisy_sum = release.gaussian_sum(gradient_sum, noise.gradient)
         gradient = noisy_sum / fit.n + whitening @ objective.penalty_gradient(w)
-        # 3. dual averaging: weights that do not stand out from the noise so far are small
+        # 3. dual averaging: shrink weights that do not stand out from the accumulated noise
         velocity = schedule.momentum * velocity - step * gradient
         dual = dual + velocity
         noise_of_dual = reach * noise.gradient * sensitivity / fit.n * math.sqrt(t)
@@ -264,7 +266,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
 
 @dataclass(frozen=True)
 class _Noise:
-    """Noise multipliers that use up the budget; 0 for what is not released."""
+    """Noise multipliers that together use up the budget; 0 for releases that are not made."""
 
     scales: ScaleNoise
     moments: float
@@ -272,7 +274,7 @@ class _Noise:
 
     @classmethod
     def of(cls, fit: Fit, schedule: PreconditionedGDSchedule) -> _Noise:
-        """Before the charge, on a budget of its own."""
+        """The multipliers for a schedule; computed on a copy of the budget, before the ledger is charged."""
         whole, rest = fit.budget(), fit.budget()
         of_moments = schedule.share if schedule.moments != "none" else 0.0
         shares = (schedule.column_share, schedule.norm_share, schedule.label_share, of_moments)
@@ -310,7 +312,7 @@ def _whitening(
 
 
 def _with_smaller_condition(matrix: Array, largest: float) -> Array:
-    """The matrix, its largest singular values cut to `largest` times the smallest."""
+    """The matrix with its singular values capped at `largest` times the smallest."""
     left, values, right = np.linalg.svd(matrix)
     if values[0] <= largest * values[-1]:
         return matrix
@@ -320,7 +322,7 @@ def _with_smaller_condition(matrix: Array, largest: float) -> Array:
 def _noisy_gram(
     objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
 ) -> tuple[Array, float]:
-    """An estimate of ``E[z z^T]`` from the Gram matrix, and the noise of an entry."""
+    """An estimate of ``E[z z^T]`` from the Gram matrix, and the noise of a diagonal entry."""
     gram = objective.gram_sum(scaling=scaling)
     noise = multiplier * gram.sensitivity(release.neighbors) / (DIAGONAL * objective.n_public)
     noisy = symmetric_matrix(release.gaussian_sum(gram, multiplier)) / objective.n_public
@@ -330,10 +332,10 @@ def _noisy_gram(
 def _noisy_columns(
     objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
 ) -> tuple[Array, float]:
-    """An estimate of ``E[z z^T]`` by a matrix of rank one and a diagonal, and half the noise of an entry.
+    """An estimate of ``E[z z^T]``, a rank-one plus a diagonal matrix, and half the noise of an entry.
 
-    Squares of a row are clipped on the assumption that a row is neither spread evenly over its
-    entries (norm ``R^2 / sqrt(d)``) nor has but one (``R^2``).
+    The squares of a row are clipped to norm ``R^2 / d^(1/4)``, between that of a row of equal entries
+    (``R^2 / sqrt(d)``) and that of a row with a single nonzero entry (``R^2``).
     """
     d, n, row_norm = objective.dimension, objective.n_public, scaling.row_norm
     clip = row_norm**2 / d**0.25
@@ -348,9 +350,9 @@ def _noisy_columns(
 def _typical_clip(loss: Loss, signal: float) -> float:
     """Clip as a multiple of the longest gradient of a typical row, from the signal-to-noise number.
 
-    Clipping trades bias for noise, and costs most where many gradients stay long to the end, as those of
-    records beyond a kink do. Those of the logistic loss start at half its slope, so that beyond 1 only few
-    long rows are clipped; residuals of the squared error are far below the bound of the targets.
+    Clipping trades bias for noise, and costs most if many gradients stay long until the end, such as those of
+    records beyond a kink. Gradients of the logistic loss start at half its maximum slope, so a clip beyond 1
+    affects only a few long rows; residuals of the squared error are far below the bound on the targets.
     """
     few_are_long, many_are_long = math.sqrt(signal / 1200.0), math.sqrt(signal / 500.0)
     slope = loss.lipschitz(1.0)
@@ -364,7 +366,7 @@ def _typical_clip(loss: Loss, signal: float) -> float:
 
 
 def _slope(loss: Loss) -> float:
-    """Slope of the loss; for one without a bound that of the squared error at w = 0, or 1."""
+    """Maximum slope of the loss; if unbounded, that of the squared error at w = 0, or 1."""
     slope = loss.lipschitz(1.0)
     if slope < math.inf:
         return slope
@@ -372,8 +374,8 @@ def _slope(loss: Loss) -> float:
 
 
 def _smoothness(loss: Loss) -> float:
-    """Largest second derivative; a kink counts as a bend of width 2 or, with real targets, of a third of
-    their bound.
+    """Largest second derivative; a kink is treated as a bend of width 2 or, with bounded real targets, of a
+    third of their bound.
     """
     smoothness = loss.smoothness(1.0)
     if smoothness < math.inf:
@@ -384,7 +386,7 @@ def _smoothness(loss: Loss) -> float:
 
 
 def _shrunk(dual: Array, noise: float, schedule: PreconditionedGDSchedule) -> Array:
-    """Soft thresholds entry by entry, and the vector shrunk as by James and Stein; `noise` of an entry."""
+    """Entrywise soft thresholding and James-Stein shrinkage; `noise` is the standard deviation per entry."""
     size = float(np.vdot(dual, dual))
     kept = max(1.0 - schedule.shrinkage * len(dual) * noise**2 / size, 0.0) if size > 0.0 else 0.0
     above = np.maximum(np.abs(dual) - schedule.threshold * noise, 0.0)

@@ -1,7 +1,7 @@
-"""What a fit learns of its data before it descends: scales of the columns, norm of the rows, mean label.
+"""Private estimates released before a descent: column scales, a bound on the row norms, the mean label.
 
-A public bound on the rows that is too large, or columns far below what the bound allows, cost most of a
-budget: noise is in proportion to the bound. A few counts, released first, tell how long rows really are.
+Noise is proportional to the public bound on the row norms, so a bound that is too loose, or columns much
+smaller than it allows, waste most of the budget. A few noisy counts, released first, give a tighter bound.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from dperm.objective.objective import Array, Objective
 from dperm.objective.row_scaling import RowScaling
 from dperm.private_values.linear_map import DiagonalMap
 
-_NORM_BINS = 16  # half octaves
-_MAGNITUDE_BINS = 6  # pairs of octaves below the entries of a row all of whose entries are equal
+_NORM_BINS = 16  # each a factor of sqrt(2)
+_MAGNITUDE_BINS = 6  # factors of 4 below row_norm / sqrt(n_columns), the size of equal entries
 
 
 class ScaleShares(Schedule):
-    """Shares of the budget, in mu^2, for what is learned before a descent; 0 for what is not.
+    """Shares of the budget, in mu^2, for the estimates released before a descent; 0 for none.
 
     Attributes
     ----------
     column_share : float
-        For a histogram of every column's magnitudes: columns far below the others are scaled up.
+        For a histogram of the magnitudes in each column: columns far smaller than the others are scaled up.
     norm_share : float
-        For a histogram of the norms of the rows, intercept left out: longer rows are scaled onto the norm
-        that most keep to, and the intercept becomes half as long.
+        For a histogram of the row norms without the intercept: rows are clipped to a norm that few exceed,
+        and the intercept is scaled down to about half of it if it is larger.
     label_share : float
-        For the mean of the labels, from whose log-odds the descent starts, or for the frequencies of the
-        classes where these are to be weighed by them.
+        For the mean label, whose log-odds initialise the intercept, or for the class frequencies if
+        classes are weighted by them.
     """
 
     column_share: Setting[float] = Setting(check.portion)
@@ -49,11 +49,11 @@ class ScaleShares(Schedule):
 
     @property
     def together(self) -> float:
-        """What is spent before a descent."""
+        """Share of the budget spent before the descent."""
         return self.column_share + self.norm_share + self.label_share
 
     def facts(self) -> dict[str, Any]:
-        """What ledger and statement name; None for what of a schedule follows from what is learned."""
+        """Settings for the ledger and the privacy statement; None for those that depend on learned scales."""
         learned = self.column_share + self.norm_share > 0.0
         return self.chosen | (dict.fromkeys(_IN_UNITS_OF_THE_DATA) if learned else {})
 
@@ -62,7 +62,7 @@ _IN_UNITS_OF_THE_DATA = ("clip", "step_size", "step_max", "step_cap")
 
 
 def no_scales() -> ScaleShares:
-    """Nothing is learned."""
+    """Shares with which nothing is learned."""
     return ScaleShares(column_share=0.0, norm_share=0.0, label_share=0.0)
 
 
@@ -76,16 +76,16 @@ def learn_scales_choice(name: str, value: object) -> bool | str:
 
 
 class LearnedScales(Schedule):
-    """What an algorithm says of scales that it learns.
+    """The argument of an algorithm that can learn scales.
 
     Attributes
     ----------
     learn_scales : {"auto", True, False}
-        Whether a part of the budget releases scales of the columns, the norm of the rows and the mean label
-        first. Steps are then taken in coordinates in which columns are of one size, and clip and step size
-        follow from how long rows are there. "auto": what pays by
-        :func:`dperm.algorithms.private_scales.scale_shares`, for a loss of one prediction, where no setting
-        in the units of the data was given.
+        Whether to spend part of the budget on estimates of the column scales, the row norm and the mean
+        label first. Steps are then taken in coordinates in which columns have similar scales, and clip and
+        step size follow from the row norm there. "auto": what
+        :func:`dperm.algorithms.private_scales.scale_shares` considers worthwhile, for losses of a single
+        prediction, unless a setting in the units of the data was given.
     """
 
     learn_scales: Setting[bool | str] = Setting(learn_scales_choice, "auto", stated=False)
@@ -93,7 +93,7 @@ class LearnedScales(Schedule):
 
 @dataclass(frozen=True)
 class ScaleNoise:
-    """Noise multipliers of what is learned before a descent; 0 for what is not."""
+    """Noise multipliers of the releases before a descent; 0 for those that are not made."""
 
     columns: float = 0.0
     norms: float = 0.0
@@ -101,7 +101,7 @@ class ScaleNoise:
 
     @classmethod
     def of(cls, shares: ScaleShares, whole: Budget, rest: Budget) -> Self:
-        """Those that the shares of the whole pay for; the rest is what they leave."""
+        """The multipliers that these shares of the whole budget buy; their cost is spent from `rest`."""
         multipliers = []
         for share in (shares.column_share, shares.norm_share, shares.label_share):
             learned = share > 0.0
@@ -110,7 +110,7 @@ class ScaleNoise:
 
     @property
     def releases(self) -> list[GaussianRelease]:
-        """What they are noise of."""
+        """The releases that are made."""
         return [GaussianRelease(each) for each in (self.columns, self.norms, self.labels) if each]
 
     @property
@@ -119,7 +119,7 @@ class ScaleNoise:
         return math.hypot(*(1.0 / each.noise_multiplier for each in self.releases)) * (1.0 + 2.0**-48)
 
     def check(self, fit: Fit, clip: float, multiplier: float) -> None:
-        """Raise ValueError unless gradients with that clip and noise can be summed in any learned frame."""
+        """Raise ValueError unless gradients with this clip and noise can be summed in any learned frame."""
         if self == ScaleNoise():
             return
         for row_norm in (2.0**-10, 2.0):
@@ -128,28 +128,28 @@ class ScaleNoise:
 
 
 def share_of_budget(share: float, whole: Budget, rest: Budget) -> float:
-    """Noise multiplier of a release that costs this share of the whole, which is taken off the rest."""
+    """Noise multiplier of a release that costs this share of the whole budget; spends it from `rest`."""
     multiplier = gaussian_noise_multiplier(whole.share(1, share), whole.accountant)
     rest.spend(GaussianRelease(multiplier))
     return multiplier
 
 
 def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleShares:
-    """What pays, from public numbers alone.
+    """Shares of the budget that are worth spending on scales, from public numbers alone.
 
     Parameters
     ----------
     problem : PublicProblem
         With mu per record.
     learn : True, False or "auto"
-        All that is possible, nothing, or what pays.
+        Learn everything possible, nothing, or what is worthwhile.
 
     Notes
     -----
-    A column's scale shows in counts of a part of the records, which have to stand out from noise in
-    proportion to the root of how many columns a record counts in: all of them, by guess. The norm of the rows
-    takes one histogram, the share of which falls with the signal. The mean label is worth its share where
-    there is some signal, and weights have a long way to go for a constant.
+    Column scales are read off counts over a fraction of the records, which must exceed noise proportional to
+    the square root of the number of columns that a record counts in; it is assumed to count in all of them.
+    The row norm needs a single histogram, whose share falls as the signal grows. The mean label is worth its
+    share if there is some signal and the intercept would otherwise take many steps to reach its log-odds.
     """
     label_share = _LABEL_SHARE if problem.weighs_privately else 0.0
     if learn is False or not problem.private:
@@ -169,7 +169,7 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
 
 
 def can_start_from_labels(problem: PublicProblem) -> bool:
-    """Whether the log-odds of the labels are weights to start from."""
+    """Whether the intercept can be initialised with the log-odds of the labels."""
     return problem.intercept and unweighted(problem.loss).name == "logistic"
 
 
@@ -178,14 +178,14 @@ _COLUMN_SHARE, _LABEL_SHARE = 0.04, 0.01
 
 @dataclass(frozen=True)
 class Coordinates:
-    """In which the rows are no longer than they need to be.
+    """Coordinates in which rows have norm at most about 1.
 
     Attributes
     ----------
     scaling : RowScaling
-        Of the rows, whose norm is about 1 there: what follows does not depend on the unit of the data.
+        Scales rows to norm about 1, so that the descent does not depend on the units of the data.
     start : ndarray
-        Weights to start from, in the coordinates of the data.
+        Initial weights, in the original coordinates.
     """
 
     scaling: RowScaling
@@ -193,7 +193,7 @@ class Coordinates:
 
 
 def learned_coordinates(fit: Fit, release: Releaser, noise: ScaleNoise) -> Coordinates:
-    """Release what there is noise for."""
+    """Release the estimates whose noise multiplier is not 0, and derive coordinates from them."""
     objective = fit.objective
     unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))
     ridge = unit * ridge_as_norm(objective)
@@ -213,17 +213,17 @@ def learned_coordinates(fit: Fit, release: Releaser, noise: ScaleNoise) -> Coord
 
 @dataclass(frozen=True)
 class Frame:
-    """Coordinates ``u`` of the weights ``w = start + factors u``, in which a descent takes its steps.
+    """Coordinates ``u`` in which a descent takes its steps, with weights ``w = start + factors u``.
 
     Attributes
     ----------
     start : ndarray
-        Of the weights' shape.
+        Initial weights.
     problem : PublicProblem
-        What settings may depend on there: the norm of the rows and the ridge term are those of the frame.
+        The problem in these coordinates, for default settings: its row norm and ridge term are rescaled.
     factors : ndarray or float
     linear_map : DiagonalMap or None
-        The factors, where they are not 1.
+        The factors as a map; None if they are 1.
     """
 
     start: Array
@@ -233,7 +233,7 @@ class Frame:
 
     @classmethod
     def learned(cls, fit: Fit, release: Releaser, noise: ScaleNoise, problem: PublicProblem) -> Self:
-        """The coordinates of the data, or what is better by :func:`learned_coordinates`."""
+        """Those of :func:`learned_coordinates` if columns or norms are released, else the original ones."""
         objective = fit.objective
         if not (noise.columns or noise.norms):
             start = np.zeros(objective.shape)
@@ -252,28 +252,28 @@ class Frame:
         return cls(found.start, there, rounded.factors, rounded)
 
     def step_sizes(self, sizes: Array, momentum: float, l2: float) -> Array:
-        """Steps short enough for the ridge term along every axis."""
+        """Step sizes, capped so that heavy ball is stable for the ridge term along every axis."""
         steepest = l2 * float(np.max(self.factors)) ** 2
         if self.linear_map is None or not steepest:
             return sizes
         return np.minimum(sizes, 1.5 * (1.0 + momentum) / steepest)
 
     def in_words(self, mechanism: str) -> str:
-        """The mechanism, and what came before it."""
+        """Description of the mechanism and of the releases before it."""
         if self.linear_map is None:
             return mechanism
-        return f"Gaussian noise on counts that tell the scales of columns and rows; then {mechanism}"
+        return f"Gaussian noise on counts from which columns and rows are scaled; then {mechanism}"
 
 
-# Public bounds of weights by noisy frequencies, which tell little of a class of few records.
-_LEAST_WEIGHT, _LARGEST_WEIGHT = 0.1, 10.0
+# Public bounds on class weights: the noisy frequency of a rare class is unreliable.
+_MIN_WEIGHT, _MAX_WEIGHT = 0.1, 10.0
 
 
 def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> Array:
-    """Release the frequencies of the classes; weigh these by them, if so asked, and say where to start.
+    """Release the class frequencies, set class weights from them if requested, and return initial weights.
 
-    The classes then weigh the same, on average 1 a record. The intercept starts from their log-odds,
-    weights included, where the loss makes something of them.
+    Weighted classes have equal total weight, with an average of 1 per record. For the logistic loss the
+    intercept starts at the log-odds of the weighted classes.
     """
     objective, start = fit.objective, np.zeros(fit.objective.shape)
     if objective.loss.n_classes is None:
@@ -282,9 +282,12 @@ def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> Array:
     else:
         shares = dict(enumerate(release.gaussian_sum(objective.class_counts(), multiplier) / fit.n))
     if objective.weighs_privately:
-        largest, least = 1.0 / (len(shares) * _LARGEST_WEIGHT), 1.0 / (len(shares) * _LEAST_WEIGHT)
+        rarest, commonest = 1.0 / (len(shares) * _MAX_WEIGHT), 1.0 / (len(shares) * _MIN_WEIGHT)
         objective._weigh_classes(
-            {label: 1.0 / (len(shares) * min(max(share, largest), least)) for label, share in shares.items()}
+            {
+                label: 1.0 / (len(shares) * min(max(share, rarest), commonest))
+                for label, share in shares.items()
+            }
         )
     if can_start_from_labels(fit.problem):
         weights = {} if objective.weights is None else objective.weights.of_classes
@@ -293,12 +296,12 @@ def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> Array:
 
 
 def scales_to_learn(fit: Fit, given: LearnedScales) -> ScaleShares:
-    """For descents without whitening: what is asked for, or pays; see `LearnedScales`.
+    """Shares for descents without whitening, as `LearnedScales` describes.
 
     Raises
     ------
     ValueError
-        Where ``learn_scales=True`` asks for what cannot be had.
+        If ``learn_scales=True`` and scales cannot be learned.
     """
     learn, objective = given.learn_scales, fit.objective
     settings = given.chosen
@@ -321,13 +324,14 @@ def scales_to_learn(fit: Fit, given: LearnedScales) -> ScaleShares:
 
 
 def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
-    """Factors of the columns: above 1 where entries are far below those of the median column.
+    """Factors of the columns: above 1 for columns whose entries are far below those of the median column.
 
-    A column is detected from the magnitude on that a hundredth of the records reach, as far as the fullest
-    column tells, or as many as stand out from the noise, and is as large as three quarters of these; relative
-    to the other columns, as those that are not detected stay as they are. So do those that seem to have
-    larger entries, too: a sum over more bins is noisier, and few entries may not stand out before. Two bins
-    apart are magnitudes of 4 to 64 times each other.
+    A column is detected at the largest magnitude that enough of its entries reach: 1 % of the count of the
+    fullest column, and more than 4 standard deviations of the noise. Its size is the magnitude that three
+    quarters as many reach, compared with the median over the detected columns. Columns that are not detected
+    keep the factor 1. So do those that seem to have some entries near the median size: a few entries may be
+    hidden by the noise, which grows with the number of bins summed. Magnitudes two bins apart differ by a
+    factor of 4 to 64.
     """
     objective = fit.objective
     n_bins = _MAGNITUDE_BINS + math.ceil(0.25 * math.log2(objective.n_columns))
@@ -339,7 +343,7 @@ def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
     found = detected.any(axis=1)
     if not found.any():
         return np.ones(objective.n_columns)
-    # Not where it was detected: a category of nearly enough records may be so in any bin, by noise.
+    # Not the bin of detection: noise can delay that of a column with barely enough entries to any later bin.
     there = np.take_along_axis(reach, detected.argmax(axis=1)[:, np.newaxis], axis=1)
     place = (reach >= 0.75 * there).argmax(axis=1)
     median = int(np.quantile(place[found], 0.5, method="lower"))
@@ -349,17 +353,17 @@ def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
 
 
 def ridge_as_norm(objective: Objective) -> float:
-    """Norm of rows along which the loss bends as much as the ridge term."""
+    """Norm of rows along which the loss has the same curvature as the ridge term."""
     return math.sqrt(objective.l2 / typical_curvature(objective.loss, 1.0))
 
 
 def _row_norm(
     fit: Fit, release: Releaser, multiplier: float, scales: Array, row_norm: float, ridge: float
 ) -> float:
-    """A norm that few rows exceed in these coordinates; shrinks the factor of the intercept with it.
+    """A bound that few rows exceed after scaling; scales the intercept down accordingly, in place.
 
-    The more signal there is, the fewer rows are worth being clipped for less noise. The intercept is as steep
-    as the other columns, to which the ridge term adds.
+    With more signal, fewer rows are clipped, as the noise matters less. The intercept should have a curvature
+    like that of the other columns, ridge term included.
     """
     objective, bound, features = fit.objective, row_norm, scales.copy()
     intercept = min(1.0, objective.row_norm) * scales[-1] if objective.fit_intercept else 0.0  # at most

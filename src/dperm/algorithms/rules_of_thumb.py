@@ -1,4 +1,4 @@
-"""Guesses from public numbers that default settings are made of; no guarantee rests on them."""
+"""Heuristics from public numbers for default settings; no privacy guarantee depends on them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dperm.losses.weighted import largest_weight
 
 
 def longest_gradient(loss: Loss, row_norm: float, *, noisy: bool) -> float:
-    """The Lipschitz constant, or where there is none a bound that a clip can put in its place.
+    """The Lipschitz constant, or a bound for the clip to enforce if the loss has none.
 
-    That of a slope of 1 under noise; without noise one so large that records do not reach it.
+    The bound is that of a slope of 1 under noise; without noise it is too large for records to reach.
     """
     slope = loss.lipschitz(row_norm)
     if slope < math.inf:
@@ -24,11 +24,11 @@ def longest_gradient(loss: Loss, row_norm: float, *, noisy: bool) -> float:
 
 
 def typical_curvature(loss: Loss, row_norm: float) -> float:
-    """Curvature in the weights that a step size should reckon with: the smoothness, where it is finite.
+    """Curvature in the weights to choose step sizes by: the smoothness, if it is finite.
 
-    A kink is taken for a bend as wide as that of the logistic loss or, with real targets up to Y, for one of
-    Y/10. A Hölder continuous derivative bends as sharply as its constants allow over what a clip at slope 1
-    leaves of it (-1 to 0 for a loss of margins, -1 to 1 for one of residuals), if that is sharper.
+    A kink is treated as a bend of the width of the logistic loss or, with real targets up to Y, of Y/10. For
+    a Hölder continuous derivative the curvature is, if larger, the steepest that its constants allow over the
+    range left by a clip at slope 1 (-1 to 0 for a loss of margins, -1 to 1 for a loss of residuals).
     """
     smoothness = loss.smoothness(row_norm)
     if smoothness < math.inf:
@@ -50,10 +50,10 @@ def softmax_clip(signal: float, loss: Loss, row_norm: float) -> float:
 
 
 def typical_reach(loss: Loss, row_norm: float, radius: float = math.inf, l2: float = 0.0) -> float:
-    """How far the optimum may be from 0, for step sizes.
+    """Assumed distance of the optimum from 0, for step sizes.
 
-    The radius, or else ``200/row_norm``, with real targets up to Y ``4 Y/row_norm``; no further than a ridge
-    term allows that costs less than the weights 0.
+    The radius if it is finite; otherwise ``200/row_norm``, or ``4 Y/row_norm`` with real targets up to Y, and
+    at most the distance at which the ridge term alone costs as much as zero weights.
     """
     if radius < math.inf:
         return radius
@@ -62,35 +62,36 @@ def typical_reach(loss: Loss, row_norm: float, radius: float = math.inf, l2: flo
 
 
 def typical_step_limit(loss: Loss, row_norm: float, l2: float) -> float:
-    """The largest step that a default takes: longer ones may overshoot however little noise there is."""
+    """Upper limit on default step sizes: longer steps may overshoot even without noise."""
     return 1.0 / (typical_curvature(loss, row_norm) + l2)
 
 
 def typical_loss_at_zero(loss: Loss) -> float:
-    """What the weights 0 may cost a record: the most, or without a bound on targets that of a target 1."""
+    """Largest loss of a record at zero weights, or that of a target of 1 if targets are unbounded."""
     at_zero = loss.value_at_zero
     return at_zero if at_zero < math.inf else float(loss.value(0.0, 1.0))
 
 
 def usual_loss_at_zero(loss: Loss) -> float:
-    """What the weights 0 cost a record: of a label, or of a target half as far out as may be, at most 1."""
+    """Loss at zero weights of a label, or of a target at half its bound, but at most 1."""
     return float(loss.value(0.0, min(1.0, 0.5 * loss.target_bound)))
 
 
 def output_reach(loss: Loss, row_norm: float, strong: float) -> float:
-    """How far the optimum is taken to be from 0 where noise is added to it: less far than for noisy steps.
+    """Assumed distance of the optimum from 0 for output perturbation, shorter than that for noisy steps.
 
-    Log-odds of 20 for the longest row, or 4 times the bound on the targets; no further than a ridge term of
-    strength `strong` allows that costs less than the weights 0.
+    A prediction of 20 (log-odds) for the longest row, or 4 times the bound on the targets; at most the
+    distance at which a ridge term of strength `strong` alone costs as much as zero weights.
     """
     reach = (20.0 if loss.target_bound == math.inf else 4.0 * loss.target_bound) / row_norm
     return min(reach, math.sqrt(2.0 * usual_loss_at_zero(loss) / strong)) if strong > 0.0 else reach
 
 
 def exact_clip(loss: Loss, row_norm: float) -> float:
-    """A clip for runs without noise: none, or for a slope without limit 20 times the one at ``w = 0``.
+    """A clip for runs without noise: infinite, or 20 times the gradient at ``w = 0`` for an unbounded slope.
 
-    It has to be finite, as the grids of sums and results follow from it; few records reach it at an optimum.
+    The latter must be finite because the grids of sums and results depend on it; few records reach it at an
+    optimum.
     """
     if loss.lipschitz(row_norm) < math.inf:
         return math.inf
@@ -98,44 +99,44 @@ def exact_clip(loss: Loss, row_norm: float) -> float:
 
 
 def usual_gradient(loss: Loss, row_norm: float) -> float:
-    """Norm of a record's gradient at ``w = 0``; with real targets without bound that of a slope of 1."""
+    """Norm of a record's gradient at ``w = 0``; for a slope of 1 if targets are unbounded."""
     at_zero = loss.slope_at_zero(row_norm)
     return at_zero if at_zero < math.inf else row_norm * largest_weight(loss)
 
 
 def affordable_noise(problem: PublicProblem) -> float:
-    """What noise may cost, by a bound on the risk that a default step size keeps to.
+    """Excess risk that noise may cause, according to the risk bound by which a default step size is chosen.
 
-    A share of what the weights 0 cost, so that a fit is not worse than no fit. Margins may grow long, which
-    is worth more noise where there is much signal.
+    It is a share of the loss at zero weights, so that a fit is no worse than zero weights. With much signal,
+    classification tolerates more noise for the sake of larger margins.
     """
     signal = problem.per_record().signal
     share = 0.0625 * min(max(1.0, math.sqrt(signal / 125.0)), 4.0) if problem.loss.classification else 0.25
     return share * typical_loss_at_zero(problem.loss)
 
 
-# What noise may cost under a ridge term for which gradients are clipped less, in units of the loss at 0.
-_NOISE_UNDER_RIDGE = 0.003
+# Excess risk from noise up to which a ridge term raises the clip, in units of the loss at zero weights.
+_MAX_RISK_UNDER_RIDGE = 0.003
 
 
 def clip_share(problem: PublicProblem, longest: float, least: float) -> float:
-    """A default clip over the longest gradient: well below 1 where there is little signal.
+    """Ratio of a default clip to the longest gradient: well below 1 if there is little signal.
 
-    Clipping trades bias for noise. A ridge term shifts the balance. It keeps the optimum so close to 0 that
-    gradients there are about as long as at 0, and to clip them is to weaken all of them against it; and it
-    forgets noise: perfectly averaged, that of a run with clip C costs ``d (C / (n mu))^2 / (8 l2)`` at most,
-    the curvature of each direction being what makes it worst. C may be what makes that a small share of the
-    loss at 0.
+    Clipping trades bias for noise, and a ridge term shifts the balance. It keeps the optimum so close to 0
+    that gradients are about as long there as at 0, and clipping them weakens them all relative to the ridge
+    term. It also limits the effect of noise: with perfect averaging, the excess risk from noise with clip C
+    is at most ``d (C / (n mu))^2 / (8 l2)``, for the worst-case curvature in each direction. C may grow until
+    that is a small share of the loss at 0.
     """
     problem = problem.per_record()
-    cost = _NOISE_UNDER_RIDGE * usual_loss_at_zero(problem.loss)
+    cost = _MAX_RISK_UNDER_RIDGE * usual_loss_at_zero(problem.loss)
     ridge = problem.signal * math.sqrt(8.0 * problem.l2 * cost) / longest
     typical = 1200.0 if problem.attained and not problem.loss.classification else 4800.0
     return min(1.0, max(math.sqrt(problem.signal / typical), least, ridge))
 
 
 def typical_clip(problem: PublicProblem) -> float:
-    """A clip from public numbers; a slope without limit is clipped like one of 1.
+    """A clip from public numbers; an unbounded slope is treated as a slope of 1.
 
     See :func:`clip_share`; without noise :func:`exact_clip`.
     """

@@ -1,4 +1,4 @@
-"""One-hot columns found in a matrix: the table that it stands for, in a fraction of its memory."""
+"""Detect one-hot columns in a matrix and store it as a table of codes, in a fraction of the memory."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from dperm.data.sparse import is_sparse
 from dperm.data.tabular import TabularLayout, TabularMatrix
 
-_LOOKED_AT = 1024  # rows that are looked at before all
-_MOST_COLUMNS = 1 << 12
-_BLOCK_ENTRIES = 1 << 17  # a megabyte, which stays in the cache
-_WORTH_WHILE = 0.5  # of the bytes that passes read
-_MOST_BYTES = 1 << 30
-_ENTRY_BYTES = 12  # of a sparse matrix: a double and its column
+_SAMPLE_SIZE = 1024  # rows checked before all others, to give up early
+_MAX_COLUMNS = 1 << 12
+_BLOCK_ENTRIES = 1 << 17  # 1 MiB of doubles, which fits in the cache
+_MAX_SIZE_RATIO = 0.5  # bytes of the table over bytes of the matrix
+_MAX_BYTES = 1 << 30
+_SPARSE_ENTRY_BYTES = 12  # a double and its column index
 
 
 def nonzero_share(matrix: Any) -> float:
-    """Share of the entries of a dense matrix that are not 0, of a sample of its rows; 0 for any other."""
+    """Share of nonzero entries in a sample of the rows of a dense matrix; 0 for any other matrix."""
     if not isinstance(matrix, np.ndarray):
         return 0.0
     sample = _sample(matrix)
@@ -29,35 +29,35 @@ def nonzero_share(matrix: Any) -> float:
 
 
 def as_table(matrix: Any) -> TabularMatrix | None:
-    """The table that stands for a matrix of doubles with one-hot columns; None where it would save little.
+    """A table equivalent to a matrix of doubles with one-hot columns; None if it would save little memory.
 
-    Neighbouring columns of zeros and ones, no two of which are 1 in the same row, become one column of
-    codes. Sums over the table are those over the matrix, bit for bit.
+    Adjacent columns of zeros and ones, no two of which are 1 in the same row, become one column of codes.
+    Sums over the table equal those over the matrix bit for bit.
 
     Parameters
     ----------
     matrix : ndarray or CSR matrix
-        Of any type: None but for float64.
+        Of any dtype; the result is None unless it is float64.
 
     Raises
     ------
     MemoryError
-        If there is none for the table.
+        If the table cannot be allocated.
     """
-    if isinstance(matrix, TabularMatrix) or matrix.dtype != np.float64 or matrix.shape[1] > _MOST_COLUMNS:
+    if isinstance(matrix, TabularMatrix) or matrix.dtype != np.float64 or matrix.shape[1] > _MAX_COLUMNS:
         return None
     n, n_columns = matrix.shape
-    stored = _ENTRY_BYTES * matrix.nnz / n if is_sparse(matrix) else 8.0 * n_columns
+    stored = _SPARSE_ENTRY_BYTES * matrix.nnz / n if is_sparse(matrix) else 8.0 * n_columns
     columns = _Columns(n_columns)
     for block in itertools.chain(_blocks(_sample(matrix)), _blocks(matrix)):
         columns.see(block)
-        if columns.row_bytes() > min(_WORTH_WHILE * stored, _MOST_BYTES / n):
+        if columns.row_bytes() > min(_MAX_SIZE_RATIO * stored, _MAX_BYTES / n):
             return None
     return _filled(matrix, columns.layout())
 
 
 def _sample(matrix: Any) -> Any:
-    return matrix[:: max(1, matrix.shape[0] // _LOOKED_AT)]
+    return matrix[:: max(1, matrix.shape[0] // _SAMPLE_SIZE)]
 
 
 def _blocks(matrix: Any) -> Iterator[NDArray[np.float64]]:
@@ -68,11 +68,11 @@ def _blocks(matrix: Any) -> Iterator[NDArray[np.float64]]:
 
 
 class _Columns:
-    """What the rows seen so far allow to be one column of codes."""
+    """Which columns can share a column of codes, judging by the rows seen so far."""
 
     def __init__(self, count: int) -> None:
         self._binary = np.ones(count, dtype=bool)
-        # The last column before each that is 1 beside it in some row: no column of codes holds both.
+        # For each column, the last earlier one that is 1 in the same row: they cannot share codes.
         self._apart = np.full(count, -1)
 
     def see(self, block: NDArray[np.float64]) -> None:
@@ -83,7 +83,7 @@ class _Columns:
         np.maximum.at(self._apart, columns[1:][together], columns[:-1][together])
 
     def groups(self) -> list[tuple[int, int]]:
-        """First column and size of each column of codes: as few as there can be."""
+        """First matrix column and size of each column of codes; the number of groups is minimal."""
         groups: list[tuple[int, int]] = []
         for column in np.flatnonzero(self._binary).tolist():
             first, size = groups[-1] if groups else (0, -1)
@@ -94,7 +94,7 @@ class _Columns:
         return groups
 
     def row_bytes(self) -> int:
-        """Bytes of a row of the table."""
+        """Bytes per row of the table."""
         groups = self.groups()
         codes = _code_type(size for _, size in groups).itemsize
         return 8 * int(np.count_nonzero(~self._binary)) + codes * len(groups)

@@ -1,10 +1,10 @@
-"""Passes over the records, each a value: what a record contributes, within which bounds, on which grid.
+"""Passes over the records, as values: what each record contributes, its bounds, and the rounding grid.
 
-A pass is made by :meth:`dperm.data.rows.Rows.run`. Its fields have the names of the compiled kernel's
-arguments; ``kernel_table.h`` documents what kernels compute. ``loss_spec`` is ``Loss.kernel``, ``w`` has the
-shape of the weights.
+:meth:`dperm.data.rows.Rows.run` executes a pass. Its fields are named after the compiled kernel's arguments;
+``kernel_table.h`` documents what kernels compute. ``loss_spec`` is ``Loss.kernel``, and ``w`` has the shape
+of the weights.
 
-To add a pass, add a class here, its kernels, and the method of :class:`dperm.Objective` that offers it. The
+To add a pass, add a class here, its kernels, and a method of :class:`dperm.Objective` that exposes it. The
 representations of records need no change.
 """
 
@@ -25,58 +25,58 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 LossSpec = tuple[int, float, float]  # see Loss.kernel
 
-_MODELS_PER_VECTOR = 8  # of sums for several models over codes
+_MODELS_PER_VECTOR = 8  # SIMD lanes, one per model, in sums over codes
 
 
 class KernelRows(Protocol):
-    """Records that this process holds in one piece, bound to the compiled kernels."""
+    """Records held in the memory of this process as a single block, bound to the compiled kernels."""
 
     several_models_at_once: bool
     norms: Array
 
     def call(self, pass_: Pass, n_threads: int) -> Any:
-        """Call the kernel of a pass over all rows, or those of its batch."""
+        """Call the kernel of a pass on all rows, or on those of its batch."""
 
     def rows_of(self, records: Integers) -> Integers:
-        """Row of each record."""
+        """The row that stores each record."""
 
     def sum_over_records(self, sum_over_rows: Callable[[Integers | None], Integers]) -> Integers:
-        """A sum over the records, from sums that count each of some rows once."""
+        """A sum over all records, from a function that sums over a batch of rows, each counted once."""
 
     def finite_targets(self) -> tuple[Integers, Integers]:
-        """Targets of the finite rows, which are whole numbers, and how many records have them."""
+        """Integer targets of the finite rows, and the multiplicity of each row."""
 
     @property
     def n_stored(self) -> int:
-        """Number of rows, each of which may stand for several records."""
+        """Number of stored rows, each of which may represent several identical records."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Pass:
-    """One pass over all records. It does not print: a batch is secret.
+    """One pass over all records. It has no repr, because a batch is secret.
 
-    By default its result is an exact sum: integers, which results of parts of the records add up to in any
+    By default its result is an exact sum of integers, so partial sums over the records can be added in any
     order.
     """
 
     #: Name of the compiled kernel.
     kernel: ClassVar[str]
-    #: Whether results of parts add up in any order; else they are combined in the order of the parts.
+    #: Whether partial results can be added in any order; else they are combined in the order of the parts.
     exact: ClassVar[bool] = True
-    #: What cannot be had of wide sparse rows, as this pass makes rows dense; empty for a pass that does not.
+    #: What a pass that makes rows dense computes, for the error on wide sparse data; empty for other passes.
     makes_rows_dense: ClassVar[str] = ""
 
     @property
     def multiplies_rows(self) -> bool:
-        """Whether it may read one row in place of several identical records, and takes that much less time.
+        """Whether identical records may be read as a single row with a multiplicity, which saves time.
 
-        Its sums count a row as often; what it finds for each row is for passes over the same rows.
+        Sums count a row by its multiplicity; results per row are only for passes over the same rows.
         """
         return False
 
     @property
     def densest_for_codes(self) -> float:
-        """Share of nonzero entries of a dense matrix up to which codes in place of them are read faster."""
+        """Share of nonzero entries of a dense matrix up to which a table of codes is faster to read."""
         return 1.0 / 6.0
 
     @classmethod
@@ -85,15 +85,15 @@ class Pass:
         return tuple(each.name for each in fields(cls))
 
     def over_part(self, here: slice) -> Self:
-        """The same pass over consecutive records alone."""
+        """The same pass, restricted to consecutive records."""
         return self
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Any:
-        """Make the pass over rows in memory."""
+        """Execute the pass on rows in memory."""
         return rows.call(self, n_threads)
 
     def combined(self, results: Iterator[Any]) -> Any:
-        """The result, from those of consecutive parts of the records."""
+        """The result, from the results of consecutive parts of the records."""
         total = next(results)
         for each in results:
             total += each
@@ -102,16 +102,16 @@ class Pass:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ClippedGradientSum(Pass):
-    """Clipped gradients in units of the grid.
+    """Sum of clipped gradients, in units of the grid.
 
     Attributes
     ----------
     inner_clip : float
         Bound on a gradient's norm before rounding.
-    batch : ascending indices of records, or what workers of a cluster take for them; None for all.
-    clip_norms : what the pass `ImageNorms` returned, in place of the norms of the rows; or None.
+    batch : ascending indices of records, or their equivalent on the workers of a cluster; None for all.
+    clip_norms : result of the pass `ImageNorms`, to use instead of the row norms; or None.
     keep_predictions : bool
-        Keep the products of `w` and the rows for line searches.
+        Keep the products of the rows and `w` for line searches.
     """
 
     kernel = "clipped_gradient_sum"
@@ -125,11 +125,11 @@ class ClippedGradientSum(Pass):
 
     @property
     def multiplies_rows(self) -> bool:
-        """Without a batch."""
+        """Unless there is a batch."""
         return self.batch is None
 
     def over_part(self, here: slice) -> ClippedGradientSum:
-        """The same over consecutive records, which do not live long enough to keep predictions."""
+        """The same for consecutive records, without keeping predictions: parts are short-lived."""
         batch = None if self.batch is None else share_of(self.batch, here)
         clip_norms = None if self.clip_norms is None else self.clip_norms[here]
         return replace(self, batch=batch, clip_norms=clip_norms, keep_predictions=False)
@@ -137,7 +137,7 @@ class ClippedGradientSum(Pass):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ClippedGradientSums(Pass):
-    """Clipped gradients at ``w[0], w[1], ..``; record i is not in sum k if ``folds[i] == left_out[k]``."""
+    """Clipped gradient sums at ``w[0], w[1], ..``; sum k skips record i if ``folds[i] == left_out[k]``."""
 
     kernel = "clipped_gradient_sums"
     loss_spec: LossSpec
@@ -149,21 +149,21 @@ class ClippedGradientSums(Pass):
 
     @property
     def multiplies_rows(self) -> bool:
-        """Without folds."""
+        """Unless there are folds."""
         return self.folds is None
 
     @property
     def densest_for_codes(self) -> float:
-        """A lane holds a model where codes are read: none but for models that nearly fill the vectors."""
+        """Each SIMD lane sums for one model over codes, which is faster only if few lanes are idle."""
         idle_lanes = -len(self.w) % _MODELS_PER_VECTOR
         return 0.0 if idle_lanes > len(self.w) / 8 else 0.5
 
     def over_part(self, here: slice) -> ClippedGradientSums:
-        """The same over consecutive records."""
+        """The same for consecutive records."""
         return self if self.folds is None else replace(self, folds=self.folds[here])
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
-        """One pass where rows have one for several models and a fold for each row; else model by model."""
+        """One pass for all models if the rows support it and folds are given per row; else one per model."""
         several = len(self.w) > 1 or self.folds is not None
         a_fold_each = self.folds is None or self.folds.size == rows.n_stored
         if rows.several_models_at_once and several and a_fold_each:
@@ -181,14 +181,14 @@ class ClippedGradientSums(Pass):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class GradientSum(Pass):
-    """Plain sums of gradients and losses, in floating point: the last bits depend on the parts.
+    """Unclipped sums of gradients and losses, in floating point: the last bits depend on the parts.
 
     Attributes
     ----------
     with_loss : bool
-        Else the loss is 0.
+        Whether to sum the losses; otherwise their sum is returned as 0.
     precise : bool
-        In double precision for rows of float32, too; for losses of one prediction.
+        Compute in double precision also for float32 rows; for losses of one prediction.
     """
 
     kernel = "gradient_sum"
@@ -199,16 +199,16 @@ class GradientSum(Pass):
     precise: bool = False
 
     def combined(self, results: Iterator[tuple[Array, float]]) -> tuple[Array, float]:
-        """Sums that no number of parts makes worse."""
+        """Compensated sums, whose error does not grow with the number of parts."""
         gradients, losses = zip(*results, strict=True)
         return compensated_sum(gradients), math.fsum(losses)
 
 
 def compensated_sum(terms: Sequence[Array]) -> Array:
-    """Sum of arrays, off by about one rounding whatever their number (Neumaier 1974)."""
+    """Sum of arrays with an error of about one rounding, however many there are (Neumaier 1974)."""
     total, lost = terms[0], np.zeros_like(terms[0])
     for term in terms[1:]:
-        with np.errstate(over="ignore", invalid="ignore"):  # sums that overflow stay what they are
+        with np.errstate(over="ignore", invalid="ignore"):  # sums that overflow are returned as they are
             higher = total + term
             part = higher - total
             lost = lost + ((total - (higher - part)) + (term - part))
@@ -218,7 +218,7 @@ def compensated_sum(terms: Sequence[Array]) -> Array:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ClippedLossSums(Pass):
-    """Clipped losses along a line."""
+    """Sums of clipped losses along a line."""
 
     kernel = "clipped_loss_sums"
     loss_spec: LossSpec
@@ -232,7 +232,7 @@ class ClippedLossSums(Pass):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CoordinateLossSums(Pass):
-    """Changes of the losses at the neighbours of `w` along the axes."""
+    """Sums of clipped changes in loss from `w` to its neighbours along the axes."""
 
     kernel = "coordinate_loss_sums"
     makes_rows_dense = "losses at the neighbours of the weights along all axes"
@@ -246,28 +246,28 @@ class CoordinateLossSums(Pass):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RowsCountedOnce(Pass):
-    """A pass whose kernel counts each row, or each of a batch, once, whatever its multiplicity."""
+    """A pass whose kernel counts each row, or each row of a batch, once, ignoring multiplicities."""
 
     batch: Integers | None = field(default=None, kw_only=True)
 
     @property
     def multiplies_rows(self) -> bool:
-        """By binary digits: no more rows are read than there are records."""
+        """Unless there is a batch. Summing by binary digits reads no more rows than there are records."""
         return self.batch is None
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
-        """Sums over batches of rows, by the binary digits of their multiplicities."""
+        """Sum over batches of rows, one for each binary digit of the multiplicities."""
         return rows.sum_over_records(lambda batch: rows.call(replace(self, batch=batch), n_threads))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class GramSum(RowsCountedOnce):
-    """Upper triangle of the sum of outer products; ``w`` None for plain rows.
+    """Upper triangle of the sum of outer products; ``w`` is None for unweighted rows.
 
     Attributes
     ----------
     column_scales : ndarray or None
-        Factors of the columns, before rows are bounded and rounded.
+        Factors applied to the columns before rows are bounded and rounded.
     """
 
     kernel = "gram_sum"
@@ -295,7 +295,7 @@ class MomentSums(RowsCountedOnce):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class NormCounts(RowsCountedOnce):
-    """Numbers of rows by the half octave that their norm, with scaled columns, lies in."""
+    """Histogram of the row norms after scaling columns, in bins of a factor of ``sqrt(2)``."""
 
     kernel = "norm_counts"
     makes_rows_dense = "a histogram of the norms of scaled rows"
@@ -306,7 +306,7 @@ class NormCounts(RowsCountedOnce):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MagnitudeCounts(RowsCountedOnce):
-    """Rows by the power of 4 that their entry lies below, for every column; a row's counts have norm 1."""
+    """Histogram of magnitudes in every column, in factors of 4; the counts of a row have norm at most 1."""
 
     kernel = "magnitude_counts"
     makes_rows_dense = "histograms of the columns"
@@ -320,40 +320,40 @@ class LabelSum(Pass):
     """Sum of the labels of the finite records, shape ``(1,)``."""
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
-        """Labels times multiplicities."""
+        """Sum of labels times multiplicities."""
         return np.array([np.dot(*rows.finite_targets())], dtype=np.int64)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ClassCounts(Pass):
-    """Finite records of each class."""
+    """Number of finite records in each class."""
 
     n_classes: int
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
-        """Multiplicities, class by class."""
+        """Sum of multiplicities for each class."""
         codes, counts = rows.finite_targets()
         return np.bincount(codes, weights=counts, minlength=self.n_classes).astype(np.int64)  # below 2^53
 
 
-# -- what reads the records in an order of its own ---------------------------------------------------------
+# -- descents, which read the records in their own order ---------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class DescentSettings:
-    """What all steps of stochastic gradient descent have in common; ``sgd_settings`` of ``sgd_steps.h``.
+    """Settings shared by all steps of stochastic gradient descent; ``sgd_settings`` of ``sgd_steps.h``.
 
     Attributes
     ----------
     inner_clip, grid : float
-        Bound on a gradient before rounding, and what it is rounded to; 0 for no rounding.
+        Bound on a gradient before rounding, and the rounding grid; 0 for no rounding.
     divisor : float
-        Of the sum over a batch.
+        By which the sum over a batch is divided.
     l2 : float
     n_penalized : int
         Number of weights that the ridge term covers.
     radius : float
-        Of the ball that iterates are projected onto.
+        Radius of the ball that iterates are projected onto.
     """
 
     inner_clip: float
@@ -371,9 +371,9 @@ class DescentSteps:
     Attributes
     ----------
     w_sum : ndarray or None
-        To which the iterates are added.
+        Accumulates the iterates.
     order, batch_ends : ndarray of int64
-        Records of the batches one after the other, and where each batch ends.
+        Concatenated record indices of the batches, and the end of each batch.
     step_sizes : ndarray
     noise : ndarray or None
         Integers in units of the grid, or doubles; shape (steps, dimension).
@@ -391,23 +391,23 @@ class DescentSteps:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class NoisyBatches:
-    """Clipped gradient sums over one secret batch after the other, with noise; see ``NoisyBatchSums``.
+    """Noisy sums of clipped gradients over successive secret batches; see ``NoisyBatchSums``.
 
     Attributes
     ----------
     batches : SecretSamples
     n_public : int
     noise : GaussianDraw
-        Made again for each sum.
+        Drawn anew for each sum.
     steps : int
         Number of sums.
     longest : float
-        Bound on the norm of weights.
-    clip_norms : what the pass `ScaledNorms` returned, in place of the norms of the rows; or None.
+        Bound on the norm of the weights.
+    clip_norms : result of the pass `ScaledNorms`, to use instead of the row norms; or None.
     exponents : ndarray of int64 or None
-        Sums are multiplied by these powers of two, entry by entry, before noise is added.
+        Each entry of a sum is multiplied by this power of two before noise is added.
     result_grid : float or None
-        Of what comes of it; by default that of the sums.
+        Grid of the results; by default that of the sums.
     """
 
     loss_spec: LossSpec
@@ -424,6 +424,6 @@ class NoisyBatches:
 
 
 def share_of(indices: Integers, here: slice) -> Integers:
-    """Those of ascending indices that lie in a part, counted from its start."""
+    """The ascending indices that lie in a part, relative to its start."""
     first, last = np.searchsorted(indices, [here.start, here.stop])
     return np.asarray(indices[first:last] - here.start)
