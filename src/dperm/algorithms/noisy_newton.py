@@ -197,9 +197,9 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     )
     if down_weighted - 2.0 * noise["residuals"] / n > _MANY_ROWS:
         warn_caller(
-            f"about {min(down_weighted, 1.0):.1%} of the records weigh less than 1, as their rows are long: if "
-            "the model does not hold for all records alike, estimates are those of the weighted records. A "
-            f"larger leverage (here {schedule.leverage:g}) gives more records full weight, but adds noise",
+            f"about {min(down_weighted, 1.0):.1%} of the records weigh less than 1, as their rows are long: "
+            "if the model does not hold for all records alike, estimates are those of the weighted records. "
+            f"A larger leverage (here {schedule.leverage:g}) gives more records full weight, but adds noise",
             InferenceWarning,
         )
     whole, sampling, cautious = covariance.through(covariance.to_weights)
