@@ -1,11 +1,11 @@
-/* Clipped gradient sums at several weight vectors over tabular rows as they are. A group of models
- * shares a unit, a lane for each: what a category adds to a product, or gets from a row, is a
- * vector for all of them. The bits are those of as many single passes.
+/* Clipped gradient sums at several weight vectors over tabular rows. The models of a group are the
+ * lanes of vectors: a category adds one vector of weights to the products of all of them, and each
+ * row adds one vector to the sums of its categories. The bits are those of single passes.
  *
  * Needs: dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h, tabular/tabular_rows.inc.h. */
 
-/* Models in a group, rows whose slots are filled together, and groups for which a row's additions
- * are read once. */
+/* Models in a group, rows whose slots are filled together, and groups that share one read of a
+ * row's additions and categories. */
 enum { GROUP = TERM_LANES, ROWS_TOGETHER = 4, GROUPS_TOGETHER = 2 };
 
 /* The models in the lanes of a group; lanes past `count` are models whose weights are 0. */
@@ -14,8 +14,8 @@ struct model_group {
     double *number_weights; /* GROUP for each number */
     double *entry_weights;  /* GROUP for each entry: the first of the places of row_additions.h */
     uint64_t *number_sums;  /* the same: bit patterns, see add_rounded_rows(), of all rows added */
-    /* Integers; one entry more, for the intercept. Even rows and odd ones have sums of their own,
-     * as an addition waits for the one before it to the same place. */
+    /* Integers; one entry more, for the intercept. Even and odd rows have separate sums, so that
+     * successive additions to the same category do not wait for each other. */
     int64_t *entry_sums;
     double intercept[GROUP], inner_clip[GROUP], shift[GROUP];
     int one_clip;
@@ -208,7 +208,7 @@ static void add_up_block(const struct tabular_matrix *table, const struct table_
     }
 }
 
-/* s[i] *= what row i counts, clamped to the clip over the norm of the row. */
+/* s[i] *= scale and weight of row i, then clamped to the inner clip over the norm of the row. */
 ALWAYS_INLINE void clip_group(const struct block_f64 *block, const struct model_group *group,
                               const double *weight, group_reals s) {
     for (int i = 0; i < ROWS_PER_BLOCK; i++) {
@@ -223,8 +223,8 @@ ALWAYS_INLINE void clip_group(const struct block_f64 *block, const struct model_
     }
 }
 
-/* From products of rows and weights to what rows are multiplied with in the sums; y: the target of
- * row i for each model. */
+/* Clipped factors s of the rows in the sums, from their products p with the weights; y[i]: the
+ * target of row i in every lane. p is overwritten by the predictions. */
 static void group_factors(const struct block_f64 *block, struct loss loss,
                           const struct model_group *group, struct in_models here,
                           const group_reals y, group_reals p, group_reals s) {
@@ -240,7 +240,7 @@ static void group_factors(const struct block_f64 *block, struct loss loss,
             s[i][lane] = here.fold[i] == group->left_out[lane] ? 0.0 : s[i][lane];
 }
 
-/* rounded = the integers that a category of each row adds, which the intercept gets of all rows. */
+/* rounded[i] = the integers that row i adds to its categories; their sum goes to the intercept. */
 ALWAYS_INLINE void round_factors(const int64_t *count, const group_reals s, int64_t n_entries,
                                  struct model_group *group, group_integers rounded) {
     for (int v = 0; v < GROUP; v += WIDE_DOUBLES) {

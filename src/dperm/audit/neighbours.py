@@ -118,7 +118,7 @@ def worst_case_neighbours(
 ) -> NeighbourPair:
     """Data sets of equal records and one that differs from them, whose row has the largest norm.
 
-    With ``add_or_remove`` the first data set lacks that record. With ``replace_one`` its label is exchanged,
+    With ``add_or_remove`` the first data set lacks that record. With ``replace_one`` its label is flipped,
     which reverses its gradient. With a clipping norm of at most ``row_norm / 2`` (for the logistic loss; half
     of the largest gradient) it contributes the full clipping norm at ``w = 0``.
 
