@@ -1,151 +1,427 @@
 /* See row_additions.h. */
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "tabular/nonzero_group.h"
 #include "tabular/row_additions.h"
+#include "vector/bits.h"
 
-enum { MAX_TERMS = 64, MAX_PLACES = (UINT16_MAX + 1) / TERM_LANES };
+/* Products and sums are common if they occur in MIN_COUNT of the rows of a sample. */
+enum {
+    MAX_TERMS = 64,
+    MAX_PLACES = (UINT16_MAX + 1) / TERM_LANES,
+    MAX_COMMON = 2048,
+    SAMPLED_ROWS = 4096,
+    MIN_COUNT = 4
+};
 
-/* Terms are added in the order of leaves and, within a leaf, of columns. */
+static int64_t n_terms(const struct tabular_matrix *table) {
+    return table->n_numeric + table->n_categorical;
+}
+
+int64_t max_places(const struct tabular_matrix *table) {
+    return table->n_entries + 1 + MAX_COMMON + LISTED_ROWS * (table->n_numeric + n_terms(table));
+}
+
+/* -- the tree of a row ---------------------------------------------------------------------------
+ */
+
+/* What becomes of a number and of two operands: the place, or another name, of the product with the
+ * weight and of the sum. */
+struct visitor {
+    int32_t (*product)(void *context, int64_t number, double value);
+    int32_t (*sum)(void *context, int32_t left, int32_t right);
+    void *context;
+};
+
+/* Terms are added in the order of their columns' ranks. */
 struct term {
-    int32_t leaf, column;
-    uint16_t place;
+    int32_t rank, place;
 };
-
-/* The terms of all entries and numbers, which do not depend on the row. */
-struct term_order {
-    const struct tabular_matrix *table;
-    struct term *of_entries; /* n_entries */
-    struct term *of_numbers; /* n_numeric */
-};
-
-static struct term term_of_column(const struct tabular_matrix *table, int64_t column,
-                                  int64_t place) {
-    const struct slot_map map = slot_map_of(table->n_columns, UNIT_DOUBLES);
-    const int64_t slot = dense_slot(&map, UNIT_DOUBLES, column);
-    return (struct term){(int32_t)leaf_of_slot(slot, UNIT_DOUBLES), (int32_t)column,
-                         (uint16_t)(place * TERM_LANES)};
-}
-
-static int open_term_order(struct term_order *order, const struct tabular_matrix *table) {
-    order->table = table;
-    order->of_entries = malloc((size_t)(table->n_entries + 1) * sizeof *order->of_entries);
-    order->of_numbers = malloc((size_t)(table->n_numeric + 1) * sizeof *order->of_numbers);
-    if (!order->of_entries || !order->of_numbers)
-        return 0;
-    /* The code after the last category has weight 0, so that its place in the order is arbitrary.
-     */
-    for (int64_t j = 0, entry = 0; j < table->n_categorical; j++)
-        for (int64_t code = 0; code <= table->sizes[j]; code++, entry++)
-            order->of_entries[entry] = term_of_column(
-                table, table->first_columns[j] + (code < table->sizes[j] ? code : 0), entry);
-    for (int64_t k = 0; k < table->n_numeric; k++)
-        order->of_numbers[k] =
-            term_of_column(table, table->numeric_columns[k], table->n_entries + k);
-    return 1;
-}
-
-static void close_term_order(struct term_order *order) {
-    free(order->of_entries);
-    free(order->of_numbers);
-}
-
-static int is_before(const struct term *one, const struct term *other) {
-    return one->leaf != other->leaf ? one->leaf < other->leaf : one->column < other->column;
-}
 
 static void insert(struct term *terms, int64_t count, struct term term) {
     int64_t at = count;
-    for (; at > 0 && is_before(&term, &terms[at - 1]); at--)
+    for (; at > 0 && term.rank < terms[at - 1].rank; at--)
         terms[at] = terms[at - 1];
     terms[at] = term;
 }
 
-/* The terms of a row in the order of the tree. */
-static int64_t list_terms(const struct term_order *order, int64_t row, struct term *terms) {
-    const struct tabular_matrix *table = order->table;
+/* The terms of a row that are not 0, in order. */
+static int64_t list_terms(const struct tabular_matrix *table, const struct column_order *order,
+                          int64_t row, const struct visitor *visitor, struct term *terms) {
     int64_t count = 0;
-    for (int64_t k = 0; k < table->n_numeric; k++)
-        insert(terms, count++, order->of_numbers[k]);
+    for (int64_t k = 0; k < table->n_numeric; k++) {
+        const double value = number_at(table, row * table->n_numeric + k);
+        if (value != 0.0)
+            insert(terms, count++,
+                   (struct term){order->rank[table->numeric_columns[k]],
+                                 visitor->product(visitor->context, k, value)});
+    }
     for (int64_t j = 0; j < table->n_categorical; j++) {
         const int64_t code = code_at(table, row * table->n_categorical + j);
-        insert(terms, count++, order->of_entries[table->first_entries[j] + code]);
+        if (code < table->sizes[j])
+            insert(terms, count++,
+                   (struct term){order->rank[table->first_columns[j] + code],
+                                 (int32_t)(table->first_entries[j] + code)});
     }
     return count;
 }
 
 /* The stack of pending sums and terms. */
 struct open_sums {
-    uint16_t place[MAX_TERMS];
-    int32_t parting[MAX_TERMS]; /* xor of a sum's first leaf and the leaf before it */
+    int32_t place[MAX_TERMS];
+    int parting[MAX_TERMS]; /* xor of a sum's first leaf and the leaf before it */
     int depth;
 };
 
-/* Adds the last two into one sum at `place`. */
-static struct row_addition add_last_two(struct open_sums *sums, int64_t place) {
-    const int right = --sums->depth, left = right - 1;
-    const struct row_addition addition = {sums->place[left], sums->place[right]};
-    sums->place[left] = (uint16_t)(place * TERM_LANES);
-    return addition;
+static void add_last_two(struct open_sums *sums, const struct visitor *visitor) {
+    int32_t *last = &sums->place[--sums->depth];
+    last[-1] = visitor->sum(visitor->context, last[-1], last[0]);
 }
 
-/* The highest bit in which two leaves differ gives the height at which they part in the tree: a sum
- * is complete before a term that parts from it higher up. */
-static void list_additions(const struct term *terms, int64_t count, int64_t first_sum,
-                           struct row_addition *additions) {
+/* The place of a row's product with the weights. The highest bit in which two leaves differ gives
+ * the height at which they part in the tree: a sum is complete before a term that parts from it
+ * higher up. */
+static int32_t visit_row(const struct tabular_matrix *table, const struct column_order *order,
+                         int64_t row, const struct visitor *visitor) {
+    struct term terms[MAX_TERMS];
     struct open_sums sums = {.depth = 0};
-    int64_t place = first_sum;
+    const int64_t count = list_terms(table, order, row, visitor, terms);
     for (int64_t k = 0; k < count; k++) {
-        const int32_t parting = k > 0 ? terms[k - 1].leaf ^ terms[k].leaf : 0;
+        const int parting = k > 0 ? order->leaf[terms[k - 1].rank] ^ order->leaf[terms[k].rank] : 0;
         while (sums.depth > 1 && sums.parting[sums.depth - 1] <= parting)
-            *additions++ = add_last_two(&sums, place++);
+            add_last_two(&sums, visitor);
         sums.parting[sums.depth] = parting;
         sums.place[sums.depth++] = terms[k].place;
     }
     while (sums.depth > 1)
-        *additions++ = add_last_two(&sums, place++);
+        add_last_two(&sums, visitor);
+    return count ? sums.place[0] : (int32_t)table->n_entries;
 }
 
-static void list_all(const struct term_order *order, int64_t n_rows, int n_threads,
-                     struct row_additions *additions) {
-    const struct tabular_matrix *table = order->table;
-    const int64_t first_sum = table->n_entries + table->n_numeric;
+/* -- pairs: a hash table -------------------------------------------------------------------------
+ */
+
+struct pair {
+    uint64_t left, right;
+    int64_t count;
+};
+
+struct pairs {
+    struct pair *pairs; /* in the order in which they were added */
+    int32_t *at;        /* of a hash: the pair, or -1 */
+    int64_t n_pairs, mask;
+};
+
+static int open_pairs(struct pairs *pairs, int64_t capacity) {
+    pairs->n_pairs = 0;
+    for (pairs->mask = 1; pairs->mask < 2 * capacity; pairs->mask *= 2)
+        ;
+    pairs->pairs = malloc((size_t)(capacity + 1) * sizeof *pairs->pairs);
+    pairs->at = malloc((size_t)pairs->mask * sizeof *pairs->at);
+    if (!pairs->pairs || !pairs->at)
+        return 0;
+    memset(pairs->at, -1, (size_t)pairs->mask * sizeof *pairs->at);
+    pairs->mask--;
+    return 1;
+}
+
+static void close_pairs(struct pairs *pairs) {
+    free(pairs->pairs);
+    free(pairs->at);
+}
+
+/* Where the hash table has a pair, or would have it. */
+static int32_t *find_pair(const struct pairs *pairs, uint64_t left, uint64_t right) {
+    uint64_t hash = (left * UINT64_C(0x9e3779b97f4a7c15)) ^ right;
+    hash = (hash ^ hash >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    for (hash ^= hash >> 32;; hash++) {
+        int32_t *at = &pairs->at[hash & (uint64_t)pairs->mask];
+        if (*at < 0 || (pairs->pairs[*at].left == left && pairs->pairs[*at].right == right))
+            return at;
+    }
+}
+
+static int32_t count_pair(struct pairs *pairs, uint64_t left, uint64_t right) {
+    int32_t *at = find_pair(pairs, left, right);
+    if (*at < 0) {
+        *at = (int32_t)pairs->n_pairs;
+        pairs->pairs[pairs->n_pairs++] = (struct pair){left, right, 0};
+    }
+    pairs->pairs[*at].count++;
+    return *at;
+}
+
+/* -- common products and sums --------------------------------------------------------------------
+ */
+
+/* A product is a number and the bits of its value, a sum the names of its operands: an entry, or
+ * PRODUCT or SUM plus an index. */
+enum { PRODUCT = 1 << 24, SUM = 1 << 25 };
+
+struct expressions {
+    struct pairs products, sums;
+};
+
+static int32_t count_product(void *context, int64_t number, double value) {
+    struct expressions *sampled = context;
+    return PRODUCT + count_pair(&sampled->products, (uint64_t)number, bits_f64(value));
+}
+
+static int32_t count_sum(void *context, int32_t left, int32_t right) {
+    struct expressions *sampled = context;
+    return SUM + count_pair(&sampled->sums, (uint64_t)left, (uint64_t)right);
+}
+
+static int open_expressions(struct expressions *expressions, int64_t n_products, int64_t n_sums) {
+    const int products = open_pairs(&expressions->products, n_products);
+    return open_pairs(&expressions->sums, n_sums) && products;
+}
+
+static void close_expressions(struct expressions *expressions) {
+    close_pairs(&expressions->products);
+    close_pairs(&expressions->sums);
+}
+
+static void sample_rows(const struct tabular_matrix *table, const struct column_order *order,
+                        int64_t n_rows, struct expressions *sampled) {
+    const struct visitor visitor = {count_product, count_sum, sampled};
+    const int64_t step = (n_rows + SAMPLED_ROWS - 1) / SAMPLED_ROWS;
+    for (int64_t row = 0; row < n_rows; row += step)
+        visit_row(table, order, row, &visitor);
+}
+
+/* Adds a pair that is common in the sample to the common ones; its index, or -1. */
+static int32_t keep_pair(const struct pair *pair, uint64_t left, uint64_t right, int64_t n_common,
+                         struct pairs *common) {
+    return pair->count >= MIN_COUNT && n_common < MAX_COMMON ? count_pair(common, left, right) : -1;
+}
+
+/* The common ones among the expressions of the sample; operands of common sums are places. Rows
+ * with infinite numbers do not count: their numbers are read as 0. */
+static int keep_common(const struct tabular_matrix *table, const struct expressions *sampled,
+                       struct expressions *common) {
+    const struct pairs *products = &sampled->products, *sums = &sampled->sums;
+    const int64_t n_own = products->n_pairs + sums->n_pairs, zero = table->n_entries;
+    int32_t *places = malloc((size_t)(n_own + 1) * sizeof *places);
+    if (!places)
+        return 0;
+    for (int64_t k = 0; k < products->n_pairs; k++) {
+        const struct pair *pair = &products->pairs[k];
+        const int32_t kept = fabs(from_bits_f64(pair->right)) <= DBL_MAX
+                                 ? keep_pair(pair, pair->left, pair->right,
+                                             common->products.n_pairs, &common->products)
+                                 : -1;
+        places[k] = kept < 0 ? -1 : (int32_t)(zero + 1 + kept);
+    }
+    const int64_t n_products = common->products.n_pairs;
+    for (int64_t k = 0; k < sums->n_pairs; k++) {
+        const struct pair *pair = &sums->pairs[k];
+        int64_t operands[2] = {(int64_t)pair->left, (int64_t)pair->right};
+        for (int side = 0; side < 2; side++)
+            if (operands[side] >= SUM)
+                operands[side] = places[products->n_pairs + operands[side] - SUM];
+            else if (operands[side] >= PRODUCT)
+                operands[side] = places[operands[side] - PRODUCT];
+        const int32_t kept = operands[0] < 0 || operands[1] < 0
+                                 ? -1
+                                 : keep_pair(pair, (uint64_t)operands[0], (uint64_t)operands[1],
+                                             n_products + common->sums.n_pairs, &common->sums);
+        places[products->n_pairs + k] = kept < 0 ? -1 : (int32_t)(zero + 1 + n_products + kept);
+    }
+    free(places);
+    return 1;
+}
+
+static int find_common(const struct tabular_matrix *table, const struct column_order *order,
+                       int64_t n_rows, struct expressions *common) {
+    const int64_t sampled_rows = n_rows < SAMPLED_ROWS ? n_rows : SAMPLED_ROWS;
+    struct expressions sampled;
+    int found =
+        open_expressions(&sampled, sampled_rows * table->n_numeric, sampled_rows * n_terms(table));
+    if (found) {
+        sample_rows(table, order, n_rows, &sampled);
+        found = keep_common(table, &sampled, common);
+    }
+    close_expressions(&sampled);
+    return found;
+}
+
+/* -- the lists -----------------------------------------------------------------------------------
+ */
+
+/* A block whose lists are being written. */
+struct block_writer {
+    const struct tabular_matrix *table;
+    const struct expressions *common;
+    struct row_product *products;
+    struct row_addition *additions;
+    int64_t n_products, n_additions;
+    int row;
+};
+
+static int64_t first_own_place(const struct block_writer *block) {
+    return block->table->n_entries + 1 + block->common->products.n_pairs +
+           block->common->sums.n_pairs;
+}
+
+static int32_t write_product(void *context, int64_t number, double value) {
+    struct block_writer *block = context;
+    const int32_t common = *find_pair(&block->common->products, (uint64_t)number, bits_f64(value));
+    if (common >= 0)
+        return (int32_t)(block->table->n_entries + 1 + common);
+    block->products[block->n_products] = (struct row_product){(uint8_t)block->row, (uint8_t)number};
+    return (int32_t)(first_own_place(block) + block->n_products++);
+}
+
+static int32_t write_sum(void *context, int32_t left, int32_t right) {
+    struct block_writer *block = context;
+    const int64_t own = first_own_place(block);
+    if (left < own && right < own) {
+        const int32_t common = *find_pair(&block->common->sums, (uint64_t)left, (uint64_t)right);
+        if (common >= 0)
+            return (int32_t)(block->table->n_entries + 1 + block->common->products.n_pairs +
+                             common);
+    }
+    block->additions[block->n_additions] =
+        (struct row_addition){(uint16_t)(left * TERM_LANES), (uint16_t)(right * TERM_LANES)};
+    return (int32_t)(own + LISTED_ROWS * block->table->n_numeric + block->n_additions++);
+}
+
+static int64_t n_blocks(int64_t n_rows) {
+    return (n_rows + ROWS_PER_READ - 1) / ROWS_PER_READ * (ROWS_PER_READ / LISTED_ROWS);
+}
+
+/* Writes the lists of all blocks, each where it would begin if the ones before were of full length.
+ */
+static void write_blocks(const struct tabular_matrix *table, const struct column_order *order,
+                         int64_t n_rows, int n_threads, const struct expressions *common,
+                         struct row_additions *lists) {
+    const int64_t most_products = LISTED_ROWS * table->n_numeric;
+    const int64_t most_additions = LISTED_ROWS * (n_terms(table) - 1);
     (void)n_threads; /* in a build without threads */
 #pragma omp parallel for num_threads(n_threads) schedule(static)
-    for (int64_t row = 0; row < n_rows; row++) {
-        struct term terms[MAX_TERMS];
-        const int64_t count = list_terms(order, row, terms);
-        list_additions(terms, count, first_sum, additions->additions + row * additions->per_row);
+    for (int64_t b = 0; b < n_blocks(n_rows); b++) {
+        struct listed_block *block = &lists->blocks[b];
+        struct block_writer writer = {.table = table,
+                                      .common = common,
+                                      .products = lists->products + b * most_products,
+                                      .additions = lists->additions + b * most_additions};
+        const struct visitor visitor = {write_product, write_sum, &writer};
+        for (; writer.row < LISTED_ROWS; writer.row++) {
+            const int64_t row = b * LISTED_ROWS + writer.row;
+            const int64_t place =
+                row < n_rows ? visit_row(table, order, row, &visitor) : table->n_entries;
+            block->sums[writer.row] = (uint16_t)(place * TERM_LANES);
+        }
+        block->first_product = writer.n_products; /* their number, until close_gaps() */
+        block->first_addition = writer.n_additions;
     }
+}
+
+/* Moves the lists together. */
+static void close_gaps(const struct tabular_matrix *table, int64_t n_rows,
+                       struct row_additions *lists) {
+    const int64_t most_products = LISTED_ROWS * table->n_numeric;
+    const int64_t most_additions = LISTED_ROWS * (n_terms(table) - 1);
+    int64_t products = 0, additions = 0;
+    for (int64_t b = 0; b <= n_blocks(n_rows); b++) {
+        struct listed_block *block = &lists->blocks[b];
+        const int64_t n_products = block->first_product, n_additions = block->first_addition;
+        block->first_product = products;
+        block->first_addition = additions;
+        if (b == n_blocks(n_rows))
+            break;
+        memmove(lists->products + products, lists->products + b * most_products,
+                (size_t)n_products * sizeof *lists->products);
+        memmove(lists->additions + additions, lists->additions + b * most_additions,
+                (size_t)n_additions * sizeof *lists->additions);
+        products += n_products;
+        additions += n_additions;
+    }
+    void *shorter = realloc(lists->products, (size_t)products * sizeof *lists->products + 1);
+    lists->products = shorter ? shorter : lists->products;
+    shorter = realloc(lists->additions, (size_t)additions * sizeof *lists->additions + 1);
+    lists->additions = shorter ? shorter : lists->additions;
+    lists->bytes = products * (int64_t)sizeof *lists->products +
+                   additions * (int64_t)sizeof *lists->additions +
+                   n_blocks(n_rows) * (int64_t)sizeof *lists->blocks;
+}
+
+static void copy_common(const struct expressions *common, struct row_additions *lists) {
+    lists->n_common_products = common->products.n_pairs;
+    lists->n_common_additions = common->sums.n_pairs;
+    for (int64_t k = 0; k < lists->n_common_products; k++) {
+        const struct pair *pair = &common->products.pairs[k];
+        lists->common_products[k] =
+            (struct common_product){from_bits_f64(pair->right), (int32_t)pair->left};
+    }
+    for (int64_t k = 0; k < lists->n_common_additions; k++) {
+        const struct pair *pair = &common->sums.pairs[k];
+        lists->common_additions[k] = (struct row_addition){(uint16_t)(pair->left * TERM_LANES),
+                                                           (uint16_t)(pair->right * TERM_LANES)};
+    }
+}
+
+/* Memory for lists of full length; NULL when it ran out. */
+static struct row_additions *open_lists(const struct tabular_matrix *table, int64_t n_rows) {
+    const size_t blocks = (size_t)n_blocks(n_rows), rows = blocks * LISTED_ROWS;
+    struct row_additions *lists = calloc(1, sizeof *lists);
+    if (!lists)
+        return NULL;
+    lists->common_products = malloc(MAX_COMMON * sizeof *lists->common_products);
+    lists->common_additions = malloc(MAX_COMMON * sizeof *lists->common_additions);
+    lists->blocks = malloc((blocks + 1) * sizeof *lists->blocks);
+    lists->products = malloc(rows * (size_t)table->n_numeric * sizeof *lists->products + 1);
+    lists->additions = malloc(rows * (size_t)(n_terms(table) - 1) * sizeof *lists->additions + 1);
+    if (lists->common_products && lists->common_additions && lists->blocks && lists->products &&
+        lists->additions)
+        return lists;
+    free_row_additions(lists);
+    return NULL;
+}
+
+/* Whether rows have a suitable number of terms, and dense ones are at least four times as long. */
+static int are_worth_listing(const struct tabular_matrix *table) {
+    const int64_t bytes = table->n_numeric * (int64_t)sizeof(struct row_product) +
+                          (n_terms(table) - 1) * (int64_t)sizeof(struct row_addition);
+    return n_terms(table) >= 2 && n_terms(table) <= MAX_TERMS && max_places(table) <= MAX_PLACES &&
+           4 * bytes <= table->n_columns * (int64_t)sizeof(double);
 }
 
 struct row_additions *list_row_additions(const struct tabular_matrix *table, int64_t n_rows,
                                          int n_threads) {
-    const int64_t n_terms = table->n_numeric + table->n_categorical;
-    const int64_t bytes = (n_terms - 1) * (int64_t)sizeof(struct row_addition);
-    if (n_terms < 2 || n_terms > MAX_TERMS || n_places(table) > MAX_PLACES ||
-        4 * bytes > table->n_columns * (int64_t)sizeof(double))
+    if (!are_worth_listing(table))
         return NULL;
-    struct term_order order;
-    struct row_additions *additions = calloc(1, sizeof *additions);
-    if (additions) {
-        additions->per_row = n_terms - 1;
-        additions->bytes = n_rows * bytes;
-        additions->additions = malloc((size_t)additions->bytes + 1);
-    }
-    const int ordered = open_term_order(&order, table);
-    if (additions && additions->additions && ordered) {
-        list_all(&order, n_rows, n_threads, additions);
+    struct column_order order;
+    struct expressions common;
+    struct row_additions *lists = open_lists(table, n_rows);
+    int made = open_column_order(&order, table->n_columns);
+    made = open_expressions(&common, MAX_COMMON, MAX_COMMON) && made && lists;
+    if (made)
+        made = find_common(table, &order, n_rows, &common);
+    if (made) {
+        copy_common(&common, lists);
+        write_blocks(table, &order, n_rows, n_threads, &common, lists);
+        close_gaps(table, n_rows, lists);
     } else {
-        free_row_additions(additions);
-        additions = NULL;
+        free_row_additions(lists);
+        lists = NULL;
     }
-    close_term_order(&order);
-    return additions;
+    close_column_order(&order);
+    close_expressions(&common);
+    return lists;
 }
 
-void free_row_additions(struct row_additions *additions) {
-    if (!additions)
+void free_row_additions(struct row_additions *lists) {
+    if (!lists)
         return;
-    free(additions->additions);
-    free(additions);
+    free(lists->common_products);
+    free(lists->common_additions);
+    free(lists->blocks);
+    free(lists->products);
+    free(lists->additions);
+    free(lists);
 }

@@ -67,6 +67,20 @@ static inline int64_t code_at(const struct tabular_matrix *table, int64_t at) {
                                   : ((const uint16_t *)table->codes)[at];
 }
 
+/* The number of a row: `at` = row * n_numeric + k. */
+static inline double number_at(const struct tabular_matrix *table, int64_t at) {
+    switch (table->numeric_type) {
+    case NUMERIC_F32:
+        return (double)((const float *)table->numeric)[at];
+    case NUMERIC_U8:
+        return (double)((const uint8_t *)table->numeric)[at] * table->step;
+    case NUMERIC_U16:
+        return (double)((const uint16_t *)table->numeric)[at] * table->step;
+    default:
+        return ((const double *)table->numeric)[at];
+    }
+}
+
 /* Returns 0, or -1 when memory ran out; free_tabular_plan() may be called in any case. */
 int plan_tabular(struct tabular_matrix *table);
 void free_tabular_plan(struct tabular_matrix *table);

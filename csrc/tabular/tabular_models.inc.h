@@ -4,19 +4,19 @@
  *
  * Needs: dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h, tabular/tabular_rows.inc.h. */
 
-/* Models in a group, rows whose slots are filled together, and groups that share one read of a
- * row's additions and categories. */
+/* Models in a group, rows whose slots are filled together, and groups that share one read of the
+ * rows' additions and categories. */
 enum { GROUP = TERM_LANES, ROWS_TOGETHER = 4, GROUPS_TOGETHER = 2 };
+
+_Static_assert(ROWS_PER_READ == ROWS_PER_BLOCK, "each row of a block is in a list");
 
 /* The models in the lanes of a group; lanes past `count` are models whose weights are 0. */
 struct model_group {
     int64_t first, count;
     double *number_weights; /* GROUP for each number */
-    double *entry_weights;  /* GROUP for each entry: the first of the places of row_additions.h */
+    double *places;         /* GROUP for each place of row_additions.h, and so for each entry */
     uint64_t *number_sums;  /* the same: bit patterns, see add_rounded_rows(), of all rows added */
-    /* Integers; one entry more, for the intercept. Even and odd rows have separate sums, so that
-     * successive additions to the same category do not wait for each other. */
-    int64_t *entry_sums;
+    int64_t *entry_sums;    /* integers; one entry more, for the intercept */
     double intercept[GROUP], inner_clip[GROUP], shift[GROUP];
     int one_clip;
     const int32_t *left_out; /* the fold that a model does not see, where there are folds */
@@ -34,7 +34,7 @@ struct table_models_scratch {
 };
 
 static int64_t entry_sums_bytes(const struct tabular_matrix *table) {
-    return 2 * (table->n_entries + 1) * UNIT_BYTES;
+    return (table->n_entries + 1) * UNIT_BYTES;
 }
 
 static struct table_models_scratch
@@ -49,7 +49,7 @@ table_models_scratch_in(void *workspace, const struct tabular_matrix *table, int
         struct model_group group = {.first = g * GROUP};
         group.count = n_models - group.first < GROUP ? n_models - group.first : GROUP;
         group.number_weights = table_piece(rows, workspace, table->n_numeric * UNIT_BYTES);
-        group.entry_weights = table_piece(rows, workspace, n_places(table) * UNIT_BYTES);
+        group.places = table_piece(rows, workspace, max_places(table) * UNIT_BYTES);
         group.number_sums = table_piece(rows, workspace, table->n_numeric * UNIT_BYTES);
         group.entry_sums = table_piece(rows, workspace, entry_sums_bytes(table));
         if (workspace)
@@ -69,7 +69,7 @@ static void pack_group_weights(const struct tabular_matrix *table, const double 
         group->number_weights[k * GROUP + lane] = w[table->numeric_columns[k]];
     for (int64_t j = 0; j < table->n_categorical; j++)
         for (int64_t code = 0; code < table->sizes[j]; code++)
-            group->entry_weights[(table->first_entries[j] + code) * GROUP + lane] =
+            group->places[(table->first_entries[j] + code) * GROUP + lane] =
                 w[table->first_columns[j] + code];
 }
 
@@ -78,7 +78,7 @@ static void open_group(const struct dense_rows *rows, const struct pass *models,
     const struct tabular_matrix *table = table_of(rows);
     const int64_t dimension = rows->n_columns + rows->intercept;
     memset(group->number_weights, 0, (size_t)(table->n_numeric * UNIT_BYTES));
-    memset(group->entry_weights, 0, (size_t)(table->n_entries * UNIT_BYTES));
+    memset(group->places, 0, (size_t)(table->n_entries * UNIT_BYTES));
     memset(group->number_sums, 0, (size_t)(table->n_numeric * UNIT_BYTES));
     memset(group->entry_sums, 0, (size_t)entry_sums_bytes(table));
     group->one_clip = 1;
@@ -154,70 +154,99 @@ static void multiply_group(const struct tabular_matrix *table, const struct tabl
                                      slots + (slot + lane) * GROUP);
             }
             for (; j < table->segments[s].end_category; j++)
-                add_group_category(entries + j, c, group->entry_weights, table->slots, slots);
+                add_group_category(entries + j, c, group->places, table->slots, slots);
         }
         for (int row = 0; row < ROWS_TOGETHER; row++)
             fold_group(slots + row * SLOTS * GROUP, p[i + row]);
     }
 }
 
-/* p[g][i] = <x_i, w_m> for row i of a block and the models m of group g, by the row's additions. */
-ALWAYS_INLINE void add_up_row(const struct tabular_matrix *table, const double *numbers,
-                              const struct row_addition *additions, const int64_t n_additions,
-                              const struct model_group *groups, const int n_groups, int i,
-                              group_reals *p) {
-    double *restrict places[GROUPS_TOGETHER], *sums[GROUPS_TOGETHER];
-    wide_f64 sum[GROUPS_TOGETHER][GROUP / WIDE_DOUBLES] = {{{0}}};
+/* Adds up places of each group, from place `to` on. */
+ALWAYS_INLINE void add_places(const struct row_addition *additions, int64_t n_additions, int64_t to,
+                              const struct model_group *groups, const int n_groups) {
+    double *places[GROUPS_TOGETHER], *sums[GROUPS_TOGETHER];
     for (int g = 0; g < n_groups; g++) {
-        const double *weights = groups[g].number_weights;
-        places[g] = groups[g].entry_weights;
-        double *product = places[g] + table->n_entries * GROUP;
-        for (int64_t k = 0; k < table->n_numeric; k++, product += GROUP, weights += GROUP)
-            for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
-                *(wide_f64 *)(product + v) = numbers[k] * *(const wide_f64 *)(weights + v);
-        sums[g] = product;
+        places[g] = groups[g].places;
+        sums[g] = places[g] + to * GROUP;
     }
     for (int64_t a = 0; a < n_additions; a++) {
         const int64_t left = additions[a].left, right = additions[a].right;
         for (int g = 0; g < n_groups; g++)
-            for (int v = 0; v < GROUP; v += WIDE_DOUBLES) {
-                wide_f64 *here = &sum[g][v / WIDE_DOUBLES];
-                *here = *(const wide_f64 *)(places[g] + left + v) +
-                        *(const wide_f64 *)(places[g] + right + v);
-                *(wide_f64 *)(sums[g] + a * GROUP + v) = *here;
-            }
+            for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
+                *(wide_f64 *)(sums[g] + a * GROUP + v) = *(const wide_f64 *)(places[g] + left + v) +
+                                                         *(const wide_f64 *)(places[g] + right + v);
     }
-    /* The sum of a dense row begins with 0, and so never is -0. */
-    for (int g = 0; g < n_groups; g++)
-        for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
-            *(wide_f64 *)&p[g][i][v] = sum[g][v / WIDE_DOUBLES] + 0.0;
 }
 
-/* The same for the block that begins with row `first`; rows past `end` are as the first one. */
-static void add_up_block(const struct tabular_matrix *table, const struct table_scratch *scratch,
-                         const struct row_additions *additions, int64_t first, int64_t end,
-                         const struct model_group *groups, int64_t n_groups, group_reals *p) {
-    for (int i = 0; i < ROWS_PER_BLOCK; i++) {
-        const int64_t row = first + i < end ? first + i : first;
-        const struct row_addition *own = additions->additions + row * additions->per_row;
-        const double *numbers = scratch->numbers + i * scratch->stride;
-        if (n_groups == GROUPS_TOGETHER)
-            add_up_row(table, numbers, own, additions->per_row, groups, GROUPS_TOGETHER, i, p);
-        else
-            add_up_row(table, numbers, own, additions->per_row, groups, 1, i, p);
+/* place `to` = value * weights of a number. */
+ALWAYS_INLINE void multiply_number(double value, int64_t number, int64_t to,
+                                   const struct model_group *group) {
+    for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
+        *(wide_f64 *)(group->places + to * GROUP + v) =
+            value * *(const wide_f64 *)(group->number_weights + number * GROUP + v);
+}
+
+/* What many rows have in common. */
+static void compute_common_places(const struct tabular_matrix *table,
+                                  const struct row_additions *lists, struct model_group *group) {
+    const int64_t products = table->n_entries + 1, sums = products + lists->n_common_products;
+    memset(group->places + table->n_entries * GROUP, 0, UNIT_BYTES);
+    for (int64_t k = 0; k < lists->n_common_products; k++)
+        multiply_number(lists->common_products[k].value, lists->common_products[k].number,
+                        products + k, group);
+    add_places(lists->common_additions, lists->n_common_additions, sums, group, 1);
+}
+
+/* p[g][i] = <x_i, w_m> for the rows of a block and the models m of group g, by the block's lists.
+ */
+ALWAYS_INLINE void add_up_block(const struct tabular_matrix *table,
+                                const struct table_scratch *scratch,
+                                const struct row_additions *lists, int64_t first,
+                                const struct model_group *groups, const int n_groups,
+                                group_reals *p) {
+    const struct listed_block *block = &lists->blocks[first / LISTED_ROWS];
+    const struct row_product *products = lists->products + block->first_product;
+    const struct row_addition *additions = lists->additions + block->first_addition;
+    const double *numbers = scratch->numbers + first % ROWS_PER_BLOCK * scratch->stride;
+    const int64_t own = n_common_places(table, lists);
+    for (int64_t k = 0; k < block[1].first_product - block->first_product; k++) {
+        const int64_t number = products[k].number;
+        const double value = numbers[products[k].row * scratch->stride + number];
+        for (int g = 0; g < n_groups; g++)
+            multiply_number(value, number, own + k, &groups[g]);
     }
+    add_places(additions, block[1].first_addition - block->first_addition,
+               own + LISTED_ROWS * table->n_numeric, groups, n_groups);
+    /* The sum of a dense row begins with 0, and so never is -0. */
+    for (int i = 0; i < LISTED_ROWS; i++)
+        for (int g = 0; g < n_groups; g++)
+            for (int v = 0; v < GROUP; v += WIDE_DOUBLES)
+                *(wide_f64 *)&p[g][first % ROWS_PER_BLOCK + i][v] =
+                    *(const wide_f64 *)(groups[g].places + block->sums[i] + v) + 0.0;
+}
+
+static void add_up_groups(const struct tabular_matrix *table, const struct table_scratch *scratch,
+                          const struct row_additions *lists, int64_t first,
+                          const struct model_group *groups, int64_t n_groups, group_reals *p) {
+    for (int i = 0; i < ROWS_PER_BLOCK; i += LISTED_ROWS)
+        if (n_groups == GROUPS_TOGETHER)
+            add_up_block(table, scratch, lists, first + i, groups, GROUPS_TOGETHER, p);
+        else
+            add_up_block(table, scratch, lists, first + i, groups, 1, p);
 }
 
 /* s[i] *= scale and weight of row i, then clamped to the inner clip over the norm of the row. */
 ALWAYS_INLINE void clip_group(const struct block_f64 *block, const struct model_group *group,
                               const double *weight, group_reals s) {
+    double shared_cap[ROWS_PER_BLOCK];
+    const int one_clip = group->one_clip;
+    find_caps_f64(ROWS_PER_BLOCK, block->norm, group->inner_clip[0], shared_cap);
     for (int i = 0; i < ROWS_PER_BLOCK; i++) {
         const double scale = block->scale[i], norm = block->norm[i];
-        const double own = weight ? weight[i] : 1.0, shared_cap = group->inner_clip[0] / norm;
-        const int one_clip = group->one_clip;
+        const double own = weight ? weight[i] : 1.0;
 #pragma omp simd
         for (int lane = 0; lane < GROUP; lane++) {
-            const double cap = one_clip ? shared_cap : group->inner_clip[lane] / norm;
+            const double cap = one_clip ? shared_cap[i] : group->inner_clip[lane] / norm;
             s[i][lane] = clamped_f64(s[i][lane] * scale * own, cap);
         }
     }
@@ -288,7 +317,7 @@ ALWAYS_INLINE void add_categories_to_groups(const struct tabular_matrix *table,
         int64_t *restrict sums[GROUPS_TOGETHER];
         wide_u64 integers[GROUPS_TOGETHER][GROUP / WIDE_DOUBLES];
         for (int g = 0; g < n_groups; g++) {
-            sums[g] = groups[g].entry_sums + (i % 2) * (table->n_entries + 1) * GROUP;
+            sums[g] = groups[g].entry_sums;
             memcpy(integers[g], rounded[g][i], sizeof integers[g]);
         }
         for (int64_t j = 0; j < n_categorical; j++) {
@@ -321,7 +350,6 @@ static void flush_group(const struct dense_rows *rows, const struct model_group 
                         uint64_t added, int64_t *sum_out) {
     const struct tabular_matrix *table = table_of(rows);
     const int64_t dimension = rows->n_columns + rows->intercept;
-    const int64_t *even = group->entry_sums, *odd = even + (table->n_entries + 1) * GROUP;
     for (int lane = 0; lane < group->count; lane++) {
         int64_t *sum = sum_out + (group->first + lane) * dimension;
         uint64_t shift_bits;
@@ -330,10 +358,9 @@ static void flush_group(const struct dense_rows *rows, const struct model_group 
             sum[table->numeric_columns[k]] +=
                 (int64_t)(group->number_sums[k * GROUP + lane] - shift_bits * added);
         for (int64_t j = 0; j < table->n_categorical; j++)
-            for (int64_t code = 0; code < table->sizes[j]; code++) {
-                const int64_t at = (table->first_entries[j] + code) * GROUP + lane;
-                sum[table->first_columns[j] + code] += even[at] + odd[at];
-            }
+            for (int64_t code = 0; code < table->sizes[j]; code++)
+                sum[table->first_columns[j] + code] +=
+                    group->entry_sums[(table->first_entries[j] + code) * GROUP + lane];
         if (rows->intercept)
             sum[rows->n_columns] += group->entry_sums[table->n_entries * GROUP + lane];
     }
@@ -344,11 +371,14 @@ static void tabular_clipped_gradient_sums(const struct dense_rows *rows, int64_t
     const struct tabular_matrix *table = table_of(rows);
     const struct table_models_scratch scratch =
         table_models_scratch_in(workspace, table, pass->n_models);
-    const struct row_additions *additions = rows->batch ? NULL : row_additions_of(table);
+    const struct row_additions *lists = rows->batch ? NULL : row_additions_of(table);
     uint64_t added = 0;
     memset(scratch.slots, 0, ROWS_TOGETHER * SLOTS * UNIT_BYTES);
-    for (int64_t g = 0; g < scratch.n_groups; g++)
+    for (int64_t g = 0; g < scratch.n_groups; g++) {
         open_group(rows, pass, &scratch.groups[g]);
+        if (lists)
+            compute_common_places(table, lists, &scratch.groups[g]);
+    }
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK, added += ROWS_PER_BLOCK) {
         struct block_f64 block;
         int64_t counts[ROWS_PER_BLOCK];
@@ -366,10 +396,10 @@ static void tabular_clipped_gradient_sums(const struct dense_rows *rows, int64_t
             const int64_t together = left < GROUPS_TOGETHER ? left : GROUPS_TOGETHER;
             struct model_group *groups = &scratch.groups[g];
             group_reals p[GROUPS_TOGETHER], s[GROUPS_TOGETHER];
-            if (additions)
-                add_up_block(table, &scratch.rows, additions, first, end, groups, together, p);
+            if (lists)
+                add_up_groups(table, &scratch.rows, lists, first, groups, together, p);
             for (int64_t k = 0; k < together; k++) {
-                if (!additions)
+                if (!lists)
                     multiply_group(table, &scratch.rows, &groups[k], scratch.slots, p[k]);
                 group_factors(&block, pass->loss, &groups[k], here, y, p[k], s[k]);
             }
