@@ -210,11 +210,11 @@ def _descent(fit: Fit, given: NoisyGDArguments) -> Steps:
     w, velocity = frame.start, np.zeros(objective.shape)
     average = SuffixAverage(schedule.steps + 1, math.ceil(schedule.tail * (schedule.steps + 1)))
     average.add(w)
+    noisy_sum = release.gaussian_sums(multiplier, schedule.steps)
     for t in range(1, schedule.steps + 1):
         # 1. noisy gradient of the clipped mean loss, and of the ridge term
         gradient_sum = yield GradientRequest(w, clip, radius, frame.linear_map)
-        noisy_sum = release.gaussian_sum(gradient_sum, multiplier)
-        gradient = noisy_sum / fit.n + frame.factors * objective.penalty_gradient(w)
+        gradient = noisy_sum(gradient_sum) / fit.n + frame.factors * objective.penalty_gradient(w)
         # 2. heavy ball and projection: post-processing
         velocity = momentum * velocity - sizes[t - 1] * gradient
         w = project(w + frame.factors * velocity, radius)

@@ -242,12 +242,12 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     dual = velocity = np.zeros(objective.dimension)
     w = coordinates.start
     average = SuffixAverage(schedule.steps, math.ceil(schedule.tail * schedule.steps))
+    noisy_sum = release.gaussian_sums(noise.gradient, schedule.steps)
     for t in range(1, schedule.steps + 1):
         # 2. noisy gradient in these coordinates
         gradient_sum = objective.mapped_gradient_sum(w, clip_there, linear_map)
         sensitivity = gradient_sum.sensitivity(fit.neighbors)
-        noisy_sum = release.gaussian_sum(gradient_sum, noise.gradient)
-        gradient = noisy_sum / fit.n + whitening @ objective.penalty_gradient(w)
+        gradient = noisy_sum(gradient_sum) / fit.n + whitening @ objective.penalty_gradient(w)
         # 3. dual averaging: shrink weights that do not stand out from the accumulated noise
         velocity = schedule.momentum * velocity - step * gradient
         dual = dual + velocity

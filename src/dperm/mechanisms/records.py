@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,10 @@ class ReleaseRecord:
 
     def repeats(self, other: ReleaseRecord) -> bool:
         """Whether both are the same release, except for the count."""
-        return replace(self, count=other.count) == other
+        return self._terms() == other._terms()
+
+    def _terms(self) -> tuple[object, ...]:
+        return self.event, self.sensitivity, self.scale, self.grid, self.noise, self.selection
 
 
 @dataclass(frozen=True)

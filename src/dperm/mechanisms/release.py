@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import DiagonalMap
 
 Array = NDArray[np.float64]
+
+_NUMBERS_AT_ONCE = 4096  # of the noise for several sums
 
 
 class Releaser:
@@ -156,6 +158,22 @@ class Releaser:
         draw = samplers().gaussian
         noise = draw(self._bits, sigma, _grid_exponent(private.grid), private.shape)
         return (private._integers + noise) * np.float64(private.grid)
+
+    def gaussian_sums(self, noise_multiplier: float, count: int) -> Callable[[Bounded], Array]:
+        """Release `count` vector sums of the same shape and sensitivity as by :meth:`gaussian_sum`.
+
+        The returned function releases one sum at a time, with the bits of `gaussian_sum`. All are charged when
+        the first is released, so that the noise of several can be drawn at once.
+
+        Raises
+        ------
+        ValueError
+            By the function, if a sum has another shape, sensitivity or grid than the first one, or if `count`
+            sums were released.
+        """
+        if not draws_ahead():
+            return lambda private: self.gaussian_sum(private, noise_multiplier)
+        return _EqualSums(self, noise_multiplier, count).release
 
     def _vector_sensitivity(self, private: Bounded) -> float:
         if private.scores:
@@ -445,6 +463,46 @@ class Releaser:
             # Sums of losses span less than 2^52 steps: a candidate that is worse by more is never selected.
             public = np.minimum(public - public.min(), 2.0**60)
         return private._integers + public.astype(np.int64)
+
+
+class _EqualSums:
+    """Sums for :meth:`Releaser.gaussian_sums`, and the noise drawn for them."""
+
+    def __init__(self, releaser: Releaser, noise_multiplier: float, count: int) -> None:
+        self._releaser, self._multiplier, self._left = releaser, noise_multiplier, count
+        self._terms: tuple[object, ...] | None = None
+        self._sigma = 0.0
+        self._noise: Iterator[NDArray[np.int64]] = iter(())
+
+    def release(self, private: Bounded) -> Array:
+        """The next sum with its noise."""
+        terms = private.scores, private.grid, private.add_or_remove, private.replace_one, private.shape
+        if self._terms is None:
+            self._charge(private)
+            self._terms = terms
+        if terms != self._terms or self._left == 0:
+            raise ValueError("only as many sums as were charged are released, all with the same sensitivity")
+        noise = next(self._noise, None)
+        if noise is None:
+            noise = self._draw(private)
+        self._left -= 1
+        return (private._integers + noise) * np.float64(private.grid)
+
+    def _charge(self, private: Bounded) -> None:
+        own = self._releaser
+        sensitivity = own._vector_sensitivity(private)
+        self._sigma = self._multiplier * sensitivity
+        gaussian_scale(self._sigma, private.grid)  # raises if the noise does not fit the grid
+        event = _gaussian_release(self._multiplier)
+        own._spend(ReleaseRecord(event, sensitivity, self._sigma, private.grid, count=self._left))
+
+    def _draw(self, private: Bounded) -> NDArray[np.int64]:
+        """Draw the noise of the next sums; returns the first."""
+        steps = min(self._left, max(1, _NUMBERS_AT_ONCE // private._integers.size))
+        exponent = _grid_exponent(private.grid)
+        noise = samplers().gaussian(self._releaser._bits, self._sigma, exponent, (steps, *private.shape))
+        self._noise = iter(noise)
+        return next(self._noise)
 
 
 def _check_epsilon(epsilon: float) -> None:

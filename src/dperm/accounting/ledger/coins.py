@@ -132,8 +132,14 @@ def _cell_token(cell: Any) -> int:
 
 
 def _digests(rows: Iterable[NDArray[np.uint8]], key: bytes) -> Words:
-    digests = (hashlib.blake2b(row.tobytes(), digest_size=8, key=key).digest() for row in rows)
-    return np.frombuffer(b"".join(digests), dtype="<u8")
+    keyed = hashlib.blake2b(digest_size=8, key=key)  # a copy need not hash the key again
+
+    def digest(row: NDArray[np.uint8]) -> bytes:
+        own = keyed.copy()
+        own.update(row)
+        return own.digest()
+
+    return np.frombuffer(b"".join([digest(row) for row in rows]), dtype="<u8")
 
 
 def in_files(records: Any) -> bool:
