@@ -16,7 +16,8 @@ enum {
     MODELS_ROWS = 4096,
     CLASSES_ROWS = 2048,
     MAX_NUMBERS = 1 << 24,
-    FEW_RANGES = 16
+    FEW_RANGES = 16,
+    RANGES_PER_THREAD = 4
 };
 
 /* Passes alternate in direction: the rows that the last one read at its end are still in the cache.
@@ -54,12 +55,13 @@ static int64_t max_class_ranges(const struct dense_rows *rows, int64_t partial_s
 }
 
 static int64_t max_ranges(const struct dense_rows *rows, enum range_policy policy,
-                          int64_t partial_size) {
+                          int64_t partial_size, int n_threads) {
     switch (policy) {
     case RANGES_OF_INTEGERS:
         return MAX_INTEGER_RANGES;
-    case RANGES_OF_MODELS: /* each range packs the weights of all models */
-        return at_least(at_most(rows->n_rows / MODELS_ROWS, MAX_INTEGER_RANGES), FEW_RANGES);
+    case RANGES_OF_MODELS: /* each range packs the weights of all models, for integer sums */
+        return at_least(at_most(rows->n_rows / MODELS_ROWS, MAX_INTEGER_RANGES),
+                        RANGES_PER_THREAD * n_threads);
     case RANGES_OF_CLASSES:
         return max_class_ranges(rows, partial_size);
     case RANGES_OF_TABLE:
@@ -82,7 +84,7 @@ int open_ranges(struct ranges *ranges, const struct dense_rows *rows, enum range
     const int64_t min_rows = rows->batch ? MIN_BATCH_ROWS : MIN_ROWS;
     ranges->n_rows = rows->n_rows;
     ranges->rows_per_range =
-        rows_per_range(rows->n_rows, max_ranges(rows, policy, partial_size), min_rows);
+        rows_per_range(rows->n_rows, max_ranges(rows, policy, partial_size, n_threads), min_rows);
     ranges->n_ranges = (rows->n_rows + ranges->rows_per_range - 1) / ranges->rows_per_range;
     ranges->side_tasks = rows->side_tasks;
     ranges->n_side_tasks = rows->n_side_tasks;
