@@ -43,7 +43,7 @@ from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
 from dperm.objective.row_scaling import RowScaling
 from dperm.objective.second_moments import DIAGONAL, denoised, mean_weight, symmetric_matrix
-from dperm.private_values.linear_map import LinearMap
+from dperm.private_values.linear_map import LinearMap, product
 
 
 class PreconditionedGDSchedule(ScaleShares):
@@ -234,7 +234,8 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     whitening = linear_map.matrix
     steeper = _slope(objective.loss) / slope  # 1 unless class weights were only just released
     clip_there = typical_clip * steeper * row_length
-    ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2
+    ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2 if objective.l2 > 0.0 else 0.0
+    to_weights = np.ascontiguousarray(whitening.T)
     step = schedule.step_size / steeper
     step = step if ridge == 0.0 else min(step, 1.5 * (1.0 + schedule.momentum) / ridge)
     reach = step / (1.0 - schedule.momentum)
@@ -247,12 +248,14 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         # 2. noisy gradient in these coordinates
         gradient_sum = objective.mapped_gradient_sum(w, clip_there, linear_map)
         sensitivity = gradient_sum.sensitivity(fit.neighbors)
-        gradient = noisy_sum(gradient_sum) / fit.n + whitening @ objective.penalty_gradient(w)
+        gradient = noisy_sum(gradient_sum) / fit.n
+        if objective.l2 > 0.0:
+            gradient += product(whitening, objective.penalty_gradient(w))
         # 3. dual averaging: shrink weights that do not stand out from the accumulated noise
         velocity = schedule.momentum * velocity - step * gradient
         dual = dual + velocity
         noise_of_dual = reach * noise.gradient * sensitivity / fit.n * math.sqrt(t)
-        w = coordinates.start + whitening.T @ _shrunk(dual, noise_of_dual, schedule)
+        w = coordinates.start + product(to_weights, _shrunk(dual, noise_of_dual, schedule))
         average.add(w)
         fit.report(t, w, gradient=gradient)
     return fit.result(

@@ -13,6 +13,11 @@ _ENTRY_BITS = 24  # of a matrix; the rest of 53 bits is for the vector and the n
 _NORM_SLACK = 1.0 + 2.0**-30  # singular values come from floating-point arithmetic
 
 
+def product(matrix: Array, vector: Array) -> Array:
+    """``matrix @ vector`` without BLAS, whose threads keep spinning and take cores from the next pass."""
+    return np.einsum("ij,j->i", matrix, vector)
+
+
 @dataclass(frozen=True)
 class LinearMap:
     """A public matrix, rounded to integer multiples of a power of two.
@@ -69,13 +74,13 @@ class LinearMap:
         """
         limb_bits = 53 - _ENTRY_BITS - (len(vector) - 1).bit_length()
         mask = (1 << limb_bits) - 1
-        low = self.integers @ (vector & mask).astype(np.float64)
+        low = product(self.integers, (vector & mask).astype(np.float64))
         result = (low.astype(np.int64) + (1 << (limb_bits - 1))) >> limb_bits
         rest, place = vector >> limb_bits, 0
-        while place < 64:
-            last = place + limb_bits >= 64
+        while place < 64 - limb_bits:
+            last = place + limb_bits >= 64 - limb_bits
             limb = (rest if last else rest & mask).astype(np.float64)
-            result += (self.integers @ limb).astype(np.int64) << place
+            result += product(self.integers, limb).astype(np.int64) << place
             rest, place = rest >> limb_bits, place + limb_bits
         return result, limb_bits
 
