@@ -104,9 +104,9 @@ def test_met_requirements_are_accepted():
 @pytest.mark.parametrize("name", ["preconditioned_gd", "dp_newton", "noisy_newton", "sufficient_statistics"])
 def test_large_square_matrices_are_warned_of_before_the_charge(name):
     loss = SquaredError(target_bound=1.0) if name == "sufficient_statistics" else "logistic"
-    few, many = (Objective(loss, np.eye(3, d), LABELS, row_norm=2.0, n_public=10**7) for d in (3, 1001))
+    few, many = (Objective(loss, np.eye(3, d), LABELS, row_norm=2.0, n_public=10**7) for d in (3, 1002))
     empty = {"ledger": Ledger(0.01, 1e-6)}
-    with pytest.warns(SlowFitWarning, match="1001 x 1001"), pytest.raises(BudgetExceededError):
+    with pytest.warns(SlowFitWarning, match="1002 x 1002"), pytest.raises(BudgetExceededError):
         getattr(algorithms, name)(many, 1.0, 1e-6, **empty)
     with warnings.catch_warnings(action="error", category=SlowFitWarning), pytest.raises(BudgetExceededError):
         getattr(algorithms, name)(few, 1.0, 1e-6, **empty)

@@ -42,8 +42,9 @@ from dperm.objective.objective import Array, Objective
 from dperm.statement.charges import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
 
-#: Number of weights beyond which a square matrix of that size is slower than a descent without one.
-MANY_WEIGHTS = 1000
+#: Number of weights beyond which a square matrix of that size is slower than a descent without one: 1,000
+#: columns and an intercept.
+MANY_WEIGHTS = 1001
 
 #: Called after each iteration with released values only: ``iteration``, ``coef``, and others that the
 #: algorithm documents. Its return value is ignored.
