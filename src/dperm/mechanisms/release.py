@@ -162,8 +162,8 @@ class Releaser:
     def gaussian_sums(self, noise_multiplier: float, count: int) -> Callable[[Bounded], Array]:
         """Release `count` vector sums of the same shape and sensitivity as by :meth:`gaussian_sum`.
 
-        The returned function releases one sum at a time, with the bits of `gaussian_sum`. All are charged when
-        the first is released, so that the noise of several can be drawn at once.
+        The returned function releases one sum at a time, with the bits of `gaussian_sum`. All are charged
+        when the first is released, so that the noise of several can be drawn at once.
 
         Raises
         ------
