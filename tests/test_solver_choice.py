@@ -20,11 +20,15 @@ EXCEPTIONS = {
     ("wine alcohol, absolute", 6.4, 0.0),
     ("adult age, squared_error", 0.1, 1e-06),
     ("adult age, absolute", 0.1, 1e-06),
+    # Whitening so many columns takes many times as long as the fit that is taken.
+    ("20000 x 2000 decaying, logistic", 0.4, 1e-06),
+    ("adult through 2000 cosines, logistic, ridge", 0.4, 1e-06),
+    ("adult through 2000 cosines, logistic, ridge", 1.6, 1e-06),
+    ("adult through 2000 cosines, logistic, ridge", 6.4, 1e-06),
 }
 # Problems whose tables are still to be written, with --write.
 UNMEASURED = {
     "20000 x 3000 decaying, logistic",
-    "adult through 2000 cosines, logistic, ridge",
 }
 
 ROWS = [
