@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dperm.data.tabular import TabularMatrix
 from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import (
     bind,
@@ -166,6 +167,22 @@ def test_additions_are_those_of_dense_rows(parts, n_rows, k):
     listed = assert_tables_agree(table, y, k)
     bytes_of_a_row = 2 * parts.count(0) + 4 * (len(parts) - 1)
     assert (listed > 0) == (len(parts) > 1 and 4 * bytes_of_a_row <= 8 * table.n_columns)
+
+
+@numeric_dtypes
+def test_products_and_sums_that_many_rows_share(instruction_set, dtype):
+    layout = random_table(1, (0, 3, 0, 0, 4, 1, 0, 70, 0), dtype).layout
+    rng = np.random.default_rng(3)
+    n_rows = 9001  # more than are sampled, and no multiple of a block
+    values = np.array([0, 1, 2, 7, 200]) if np.issubdtype(dtype, np.integer) else [0, -0.0, 0.5, 1e30, 0.1]
+    numeric = rng.choice(values, (n_rows, len(layout.numeric_columns))).astype(dtype)
+    numeric[::7, 1] = rng.integers(0, 256, len(numeric[::7])).astype(dtype)
+    if np.issubdtype(dtype, np.floating):
+        numeric[::11, 0] = rng.choice([np.nan, np.inf], len(numeric[::11]))  # frequent, and yet not shared
+    codes = np.stack([rng.binomial(size, 0.3, n_rows) for size in layout.sizes], axis=1).astype(np.uint8)
+    y = rng.choice([-1.0, 1.0], n_rows)
+    for threads in (1, 2):
+        assert assert_tables_agree(TabularMatrix(numeric, codes, layout), y, 9, threads) > 0
 
 
 def test_rows_with_too_many_terms_have_no_lists():

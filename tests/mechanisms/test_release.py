@@ -74,6 +74,34 @@ def test_charge_comes_before_the_draw(noise):
     assert door.budget.spent_units == event.cost_units("gdp")  # over-counted, never under-counted
 
 
+def test_equal_sums_have_the_noise_of_single_releases_and_one_charge():
+    steps = 3000
+    single, several = releaser(epsilon=50.0), releaser(epsilon=50.0)
+    next_sum = several.gaussian_sums(20.0, steps)
+    sums = [Bounded(np.arange(3) * k, grid=2.0**-10, add_or_remove=1.0) for k in range(steps)]
+    for private in sums:
+        assert np.array_equal(next_sum(private), single.gaussian_sum(private, 20.0))
+        assert several.budget.spent_units == GaussianRelease(20.0).cost_units("gdp") * steps
+    assert several.releases == single.releases
+    with pytest.raises(ValueError, match="as many sums as were charged"):
+        next_sum(sums[0])
+
+
+def test_equal_sums_are_equal_and_within_the_budget():
+    door = releaser(epsilon=50.0)
+    next_sum = door.gaussian_sums(20.0, 10)
+    next_sum(vector_sum())
+    for other in (vector_sum(d=4), vector_sum(add_or_remove=2.0), scores((1, 2, 3))):
+        with pytest.raises(ValueError, match="with the same sensitivity"):
+            next_sum(other)
+    poor = releaser()
+    no_noise = replace_noise(gaussian=None, gaussian_ahead=None)  # any draw would be a TypeError
+    with no_noise, pytest.raises(BudgetExceededError):
+        poor.gaussian_sums(5.0, 10_000)(vector_sum())
+    assert not poor.releases
+    assert poor.budget.spent_units == 0
+
+
 def test_a_release_over_budget_draws_nothing():
     door = releaser(epsilon=0.1)
     nothing = replace_noise(gaussian=pytest.fail, exponential_mechanism=pytest.fail)
