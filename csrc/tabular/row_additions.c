@@ -25,9 +25,6 @@ int64_t max_places(const struct tabular_matrix *table) {
     return table->n_entries + 1 + MAX_COMMON + LISTED_ROWS * (table->n_numeric + n_terms(table));
 }
 
-/* -- the tree of a row ---------------------------------------------------------------------------
- */
-
 /* What becomes of a number and of two operands: the place, or another name, of the product with the
  * weight and of the sum. */
 struct visitor {
@@ -101,9 +98,7 @@ static int32_t visit_row(const struct tabular_matrix *table, const struct column
     return count ? sums.place[0] : (int32_t)table->n_entries;
 }
 
-/* -- pairs: a hash table -------------------------------------------------------------------------
- */
-
+/* Pairs that were counted, found by a hash table. */
 struct pair {
     uint64_t left, right;
     int64_t count;
@@ -153,9 +148,6 @@ static int32_t count_pair(struct pairs *pairs, uint64_t left, uint64_t right) {
     pairs->pairs[*at].count++;
     return *at;
 }
-
-/* -- common products and sums --------------------------------------------------------------------
- */
 
 /* A product is a number and the bits of its value, a sum the names of its operands: an entry, or
  * PRODUCT or SUM plus an index. */
@@ -248,9 +240,6 @@ static int find_common(const struct tabular_matrix *table, const struct column_o
     close_expressions(&sampled);
     return found;
 }
-
-/* -- the lists -----------------------------------------------------------------------------------
- */
 
 /* A block whose lists are being written. */
 struct block_writer {

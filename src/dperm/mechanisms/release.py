@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from dperm.accounting.renyi_filter import RenyiFilter
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.errors import SeededNoiseWarning, warn_caller
 from dperm.mechanisms.batches import SecretBatches
+from dperm.mechanisms.equal_sums import EqualSums
 from dperm.mechanisms.hooks import draws_ahead, samplers, watched
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
 from dperm.mechanisms.random_source import RandomState, random_source
@@ -38,8 +39,6 @@ from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import DiagonalMap
 
 Array = NDArray[np.float64]
-
-_NUMBERS_AT_ONCE = 4096  # of the noise for several sums
 
 
 class Releaser:
@@ -151,13 +150,21 @@ class Releaser:
         -------
         ndarray of float64, same shape as the sum
         """
+        sigma = self._charge_gaussian(private, noise_multiplier, 1)
+        noise = self._gaussian_noise(sigma, private.grid, private.shape)
+        return (private._integers + noise) * np.float64(private.grid)
+
+    def _charge_gaussian(self, private: Bounded, noise_multiplier: float, count: int) -> float:
+        """Charge `count` releases of a vector sum like this one; returns the noise's standard deviation."""
         sensitivity = self._vector_sensitivity(private)
         sigma = noise_multiplier * sensitivity
         gaussian_scale(sigma, private.grid)  # raises if the noise does not fit the grid
-        self._spend(ReleaseRecord(_gaussian_release(noise_multiplier), sensitivity, sigma, private.grid))
-        draw = samplers().gaussian
-        noise = draw(self._bits, sigma, _grid_exponent(private.grid), private.shape)
-        return (private._integers + noise) * np.float64(private.grid)
+        event = _gaussian_release(noise_multiplier)
+        self._spend(ReleaseRecord(event, sensitivity, sigma, private.grid, count=count))
+        return sigma
+
+    def _gaussian_noise(self, sigma: float, grid: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        return samplers().gaussian(self._bits, sigma, _grid_exponent(grid), shape)
 
     def gaussian_sums(self, noise_multiplier: float, count: int) -> Callable[[Bounded], Array]:
         """Release `count` vector sums of the same shape and sensitivity as by :meth:`gaussian_sum`.
@@ -173,7 +180,11 @@ class Releaser:
         """
         if not draws_ahead():
             return lambda private: self.gaussian_sum(private, noise_multiplier)
-        return _EqualSums(self, noise_multiplier, count).release
+
+        def charge(private: Bounded, count: int) -> float:
+            return self._charge_gaussian(private, noise_multiplier, count)
+
+        return EqualSums(count, charge, self._gaussian_noise).release
 
     def _vector_sensitivity(self, private: Bounded) -> float:
         if private.scores:
@@ -463,46 +474,6 @@ class Releaser:
             # Sums of losses span less than 2^52 steps: a candidate that is worse by more is never selected.
             public = np.minimum(public - public.min(), 2.0**60)
         return private._integers + public.astype(np.int64)
-
-
-class _EqualSums:
-    """Sums for :meth:`Releaser.gaussian_sums`, and the noise drawn for them."""
-
-    def __init__(self, releaser: Releaser, noise_multiplier: float, count: int) -> None:
-        self._releaser, self._multiplier, self._left = releaser, noise_multiplier, count
-        self._terms: tuple[object, ...] | None = None
-        self._sigma = 0.0
-        self._noise: Iterator[NDArray[np.int64]] = iter(())
-
-    def release(self, private: Bounded) -> Array:
-        """The next sum with its noise."""
-        terms = private.scores, private.grid, private.add_or_remove, private.replace_one, private.shape
-        if self._terms is None:
-            self._charge(private)
-            self._terms = terms
-        if terms != self._terms or self._left == 0:
-            raise ValueError("only as many sums as were charged are released, all with the same sensitivity")
-        noise = next(self._noise, None)
-        if noise is None:
-            noise = self._draw(private)
-        self._left -= 1
-        return (private._integers + noise) * np.float64(private.grid)
-
-    def _charge(self, private: Bounded) -> None:
-        own = self._releaser
-        sensitivity = own._vector_sensitivity(private)
-        self._sigma = self._multiplier * sensitivity
-        gaussian_scale(self._sigma, private.grid)  # raises if the noise does not fit the grid
-        event = _gaussian_release(self._multiplier)
-        own._spend(ReleaseRecord(event, sensitivity, self._sigma, private.grid, count=self._left))
-
-    def _draw(self, private: Bounded) -> NDArray[np.int64]:
-        """Draw the noise of the next sums; returns the first."""
-        steps = min(self._left, max(1, _NUMBERS_AT_ONCE // private._integers.size))
-        exponent = _grid_exponent(private.grid)
-        noise = samplers().gaussian(self._releaser._bits, self._sigma, exponent, (steps, *private.shape))
-        self._noise = iter(noise)
-        return next(self._noise)
 
 
 def _check_epsilon(epsilon: float) -> None:
