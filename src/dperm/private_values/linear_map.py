@@ -15,7 +15,7 @@ _NORM_SLACK = 1.0 + 2.0**-30  # singular values come from floating-point arithme
 
 def product(matrix: Array, vector: Array) -> Array:
     """``matrix @ vector`` without BLAS, whose threads keep spinning and take cores from the next pass."""
-    return np.einsum("ij,j->i", matrix, vector)
+    return np.asarray(np.einsum("ij,j->i", matrix, vector), dtype=np.float64)
 
 
 @dataclass(frozen=True)

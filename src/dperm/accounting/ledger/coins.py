@@ -136,7 +136,7 @@ def _digests(rows: Iterable[NDArray[np.uint8]], key: bytes) -> Words:
 
     def digest(row: NDArray[np.uint8]) -> bytes:
         own = keyed.copy()
-        own.update(row)
+        own.update(row.data)
         return own.digest()
 
     return np.frombuffer(b"".join([digest(row) for row in rows]), dtype="<u8")
