@@ -27,7 +27,7 @@ from dperm.accounting.renyi_filter import RenyiFilter
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.errors import SeededNoiseWarning, warn_caller
 from dperm.mechanisms.batches import SecretBatches
-from dperm.mechanisms.equal_sums import EqualSums
+from dperm.mechanisms.equal_noise import EqualNoise
 from dperm.mechanisms.hooks import draws_ahead, samplers, watched
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
 from dperm.mechanisms.random_source import RandomState, random_source
@@ -184,7 +184,8 @@ class Releaser:
         def charge(private: Bounded, count: int) -> float:
             return self._charge_gaussian(private, noise_multiplier, count)
 
-        return EqualSums(count, charge, self._gaussian_noise).release
+        noise = EqualNoise(count, charge, self._gaussian_noise)
+        return lambda private: (private._integers + noise.noise_of(private)) * np.float64(private.grid)
 
     def _vector_sensitivity(self, private: Bounded) -> float:
         if private.scores:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -12,8 +13,8 @@ from dperm.private_values.bounded import Bounded
 _NUMBERS_AT_ONCE = 4096
 
 
-class EqualSums:
-    """Releases `count` sums of the same shape and sensitivity: see `Releaser.gaussian_sums`.
+class EqualNoise:
+    """Noise for `count` sums of the same shape and sensitivity: see `Releaser.gaussian_sums`.
 
     `charge` charges `count` releases of a sum like the given one and returns the standard deviation of the
     noise; `draw` draws noise of that standard deviation, for a grid and of a shape.
@@ -30,8 +31,8 @@ class EqualSums:
         self._sigma = 0.0
         self._noise: Iterator[NDArray[np.int64]] = iter(())
 
-    def release(self, private: Bounded) -> NDArray[np.float64]:
-        """The next sum with its noise."""
+    def noise_of(self, private: Bounded) -> NDArray[np.int64]:
+        """The noise of the next sum, in units of its grid."""
         terms = private.scores, private.grid, private.add_or_remove, private.replace_one, private.shape
         if self._terms is None:
             self._sigma = self._charge(private, self._left)
@@ -40,8 +41,8 @@ class EqualSums:
             raise ValueError("only as many sums as were charged are released, all with the same sensitivity")
         noise = next(self._noise, None)
         if noise is None:
-            sums = min(self._left, max(1, _NUMBERS_AT_ONCE // private._integers.size))
+            sums = min(self._left, max(1, _NUMBERS_AT_ONCE // math.prod(private.shape)))
             self._noise = iter(self._draw(self._sigma, private.grid, (sums, *private.shape)))
             noise = next(self._noise)
         self._left -= 1
-        return (private._integers + noise) * np.float64(private.grid)
+        return noise
