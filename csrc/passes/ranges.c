@@ -59,7 +59,7 @@ static int64_t max_ranges(const struct dense_rows *rows, enum range_policy polic
     switch (policy) {
     case RANGES_OF_INTEGERS:
         return MAX_INTEGER_RANGES;
-    case RANGES_OF_MODELS: /* each range packs the weights of all models, for integer sums */
+    case RANGES_OF_MODELS: /* few, as each range packs the weights of all models */
         return at_least(at_most(rows->n_rows / MODELS_ROWS, MAX_INTEGER_RANGES),
                         RANGES_PER_THREAD * n_threads);
     case RANGES_OF_CLASSES:

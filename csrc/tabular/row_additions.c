@@ -185,43 +185,45 @@ static void sample_rows(const struct tabular_matrix *table, const struct column_
         visit_row(table, order, row, &visitor);
 }
 
-/* Adds a pair that is common in the sample to the common ones; its index, or -1. */
-static int32_t keep_pair(const struct pair *pair, uint64_t left, uint64_t right, int64_t n_common,
-                         struct pairs *common) {
-    return pair->count >= MIN_COUNT && n_common < MAX_COMMON ? count_pair(common, left, right) : -1;
+/* The place of an operand of a sampled sum; -1 if it is not common. places: of all sampled
+ * products, then of all sampled sums. */
+static int64_t place_of_operand(uint64_t name, const int32_t *places, int64_t n_products) {
+    if (name >= SUM)
+        return places[n_products + (int64_t)name - SUM];
+    return name >= PRODUCT ? places[name - PRODUCT] : (int64_t)name;
 }
 
-/* The common ones among the expressions of the sample; operands of common sums are places. Rows
- * with infinite numbers do not count: their numbers are read as 0. */
+/* Rows with infinite numbers do not count, and these numbers are read as 0. */
+static int is_common_product(const struct pair *product) {
+    return product->count >= MIN_COUNT && fabs(from_bits_f64(product->right)) <= DBL_MAX;
+}
+
+/* The common ones among the expressions of the sample; operands of common sums are places. Returns
+ * 0 when memory ran out. */
 static int keep_common(const struct tabular_matrix *table, const struct expressions *sampled,
                        struct expressions *common) {
     const struct pairs *products = &sampled->products, *sums = &sampled->sums;
-    const int64_t n_own = products->n_pairs + sums->n_pairs, zero = table->n_entries;
-    int32_t *places = malloc((size_t)(n_own + 1) * sizeof *places);
+    struct pairs *kept = &common->products;
+    int32_t *places = malloc((size_t)(products->n_pairs + sums->n_pairs + 1) * sizeof *places);
     if (!places)
         return 0;
+    int32_t first = (int32_t)table->n_entries + 1;
     for (int64_t k = 0; k < products->n_pairs; k++) {
         const struct pair *pair = &products->pairs[k];
-        const int32_t kept = fabs(from_bits_f64(pair->right)) <= DBL_MAX
-                                 ? keep_pair(pair, pair->left, pair->right,
-                                             common->products.n_pairs, &common->products)
-                                 : -1;
-        places[k] = kept < 0 ? -1 : (int32_t)(zero + 1 + kept);
+        const int is_kept = is_common_product(pair) && kept->n_pairs < MAX_COMMON;
+        places[k] = is_kept ? first + count_pair(kept, pair->left, pair->right) : -1;
     }
-    const int64_t n_products = common->products.n_pairs;
+    first += (int32_t)kept->n_pairs;
+    const int64_t room = MAX_COMMON - kept->n_pairs;
+    kept = &common->sums;
     for (int64_t k = 0; k < sums->n_pairs; k++) {
         const struct pair *pair = &sums->pairs[k];
-        int64_t operands[2] = {(int64_t)pair->left, (int64_t)pair->right};
-        for (int side = 0; side < 2; side++)
-            if (operands[side] >= SUM)
-                operands[side] = places[products->n_pairs + operands[side] - SUM];
-            else if (operands[side] >= PRODUCT)
-                operands[side] = places[operands[side] - PRODUCT];
-        const int32_t kept = operands[0] < 0 || operands[1] < 0
-                                 ? -1
-                                 : keep_pair(pair, (uint64_t)operands[0], (uint64_t)operands[1],
-                                             n_products + common->sums.n_pairs, &common->sums);
-        places[products->n_pairs + k] = kept < 0 ? -1 : (int32_t)(zero + 1 + n_products + kept);
+        const int64_t left = place_of_operand(pair->left, places, products->n_pairs);
+        const int64_t right = place_of_operand(pair->right, places, products->n_pairs);
+        const int is_kept =
+            pair->count >= MIN_COUNT && left >= 0 && right >= 0 && kept->n_pairs < room;
+        places[products->n_pairs + k] =
+            is_kept ? first + count_pair(kept, (uint64_t)left, (uint64_t)right) : -1;
     }
     free(places);
     return 1;

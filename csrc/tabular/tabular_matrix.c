@@ -128,25 +128,9 @@ static void prefetch_tabular(const struct tabular_matrix *table, int64_t place) 
                        place * table->n_categorical * table->code_bytes);
 }
 
-#define PUT_NUMBERS(TYPE, VALUE)                                                                   \
-    {                                                                                              \
-        const TYPE *numbers = (const TYPE *)table->numeric + place * table->n_numeric;             \
-        for (int64_t j = 0; j < table->n_numeric; j++)                                             \
-            row[table->numeric_columns[j]] = VALUE;                                                \
-        break;                                                                                     \
-    }
-
 static void put_numbers(const struct tabular_matrix *table, int64_t place, double *row) {
-    switch (table->numeric_type) {
-    case NUMERIC_F32:
-        PUT_NUMBERS(float, (double)numbers[j])
-    case NUMERIC_F64:
-        PUT_NUMBERS(double, numbers[j])
-    case NUMERIC_U8:
-        PUT_NUMBERS(uint8_t, (double)numbers[j] * table->step)
-    case NUMERIC_U16:
-        PUT_NUMBERS(uint16_t, (double)numbers[j] * table->step)
-    }
+    for (int64_t j = 0; j < table->n_numeric; j++)
+        row[table->numeric_columns[j]] = number_at(table, place * table->n_numeric + j);
 }
 
 static void put_categories(const struct tabular_matrix *table, int64_t place, double *row) {

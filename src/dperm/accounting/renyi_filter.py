@@ -84,9 +84,10 @@ class RenyiFilter:
                 self._before[cost] -= count
                 return
             after = self._after([cost] * count)
-            for now, then, cap in zip(self._spent, after, self._caps, strict=True):
+            for before, then, cap in zip(self._spent, after, self._caps, strict=True):
                 if then > cap:
-                    total, spent, left, asked = map(units_as_float, (cap, now, cap - now, then - now))
+                    amounts = cap, before, cap - before, then - before
+                    total, spent, left, asked = map(units_as_float, amounts)
                     raise BudgetExceededError(
                         total=total, spent=spent, remaining=left, requested=asked, unit="divergence"
                     )
@@ -94,7 +95,7 @@ class RenyiFilter:
 
     def _after(self, events: Sequence[PrivacyEvent]) -> list[Units]:
         costs = zip(*(sampled_rdp(event, self.rate, self.orders) for event in events), strict=True)
-        return [now + sum(map(ceil_units, each)) for now, each in zip(self._spent, costs, strict=True)]
+        return [spent + sum(map(ceil_units, each)) for spent, each in zip(self._spent, costs, strict=True)]
 
     def cost(self, slack: float) -> FitCost:
         """What a ledger is charged for the whole run: mu for which it is mu-GDP up to `slack`.

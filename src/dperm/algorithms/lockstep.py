@@ -57,8 +57,7 @@ def in_lockstep(
     """Run fits on the same objective to completion; results are in the order of `fits`.
 
     Requests must not have a linear map. With `folds`, fit k does not see the records of fold
-    ``left_out[k]``: see
-    :meth:`dperm.Objective.separate_gradient_sums`.
+    ``left_out[k]``: see :meth:`dperm.Objective.separate_gradient_sums`.
     """
     results: dict[int, FitResult] = {}
     requests: dict[int, GradientRequest] = {}
