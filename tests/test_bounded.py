@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dperm import Bounded
+from dperm.private_values.separate_sums import SeparateSums
 
 SECRET = [271828, -314159, 161803]
 REFUSAL = "private: release it through a mechanism"
@@ -72,12 +73,31 @@ REFUSED = {
 }
 
 
+# A sequence of sums has a length, a truth value and elements, and adds to nothing.
+OF_A_SEQUENCE = {"list", "unpack", "len", "index", "slice", "bool", "in", "numpy sum"}
+
+
 @pytest.mark.parametrize("access", REFUSED)
 def test_no_operation_reveals_the_sum(access, vector, scores):
     for bounded in (vector, scores):
         with pytest.raises((TypeError, AttributeError, ValueError)) as error:
             REFUSED[access](bounded)
         assert not shows_secret(str(error.value))
+
+
+@pytest.mark.parametrize("access", sorted(set(REFUSED) - OF_A_SEQUENCE))
+def test_no_operation_reveals_separate_sums(access):
+    bounds = dict.fromkeys(("grids", "add_or_remove", "replace_one"), (0.25, 3.0, 1.0))
+    sums = SeparateSums(np.array(SECRET)[:, None], **bounds)
+    with pytest.raises((TypeError, AttributeError, ValueError)) as error:
+        REFUSED[access](sums)
+    assert not shows_secret(str(error.value))
+    assert not shows_secret(repr(sums) + str(list(sums)))
+    assert sums[1] is sums[1:][0]
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        sums.grids = (1.0, 1.0, 1.0)
+    with pytest.raises(ValueError, match="as many grids and sensitivities"):
+        SeparateSums(np.zeros((2, 3), dtype=np.int64), **bounds)
 
 
 def shows_secret(text):
@@ -156,6 +176,7 @@ def test_only_the_release_opens_a_bounded_value():
     package = Path(__file__).parents[1] / "src" / "dperm"
     allowed = {
         "private_values/bounded.py",
+        "private_values/separate_sums.py",
         "objective/second_moment_sums.py",
         "objective/stochastic_descent.py",
         "mechanisms/release.py",

@@ -12,8 +12,9 @@ from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import replace_noise
-from dperm.mechanisms.release import Releaser
+from dperm.mechanisms.release import Releaser, gaussian_sums
 from dperm.private_values.bounded import Bounded
+from dperm.private_values.separate_sums import SeparateSums
 from reference.goodness_of_fit import assert_fits, assert_rate
 from reference.noisy_selection import permute_and_flip_probabilities
 
@@ -91,15 +92,54 @@ def test_equal_sums_are_equal_and_within_the_budget():
     door = releaser(epsilon=50.0)
     next_sum = door.gaussian_sums(20.0, 10)
     next_sum(vector_sum())
-    for other in (vector_sum(d=4), vector_sum(add_or_remove=2.0), scores((1, 2, 3))):
+    for other in (vector_sum(d=4), vector_sum(add_or_remove=2.0)):
         with pytest.raises(ValueError, match="with the same sensitivity"):
             next_sum(other)
+    with pytest.raises(TypeError, match="through select"):
+        next_sum(scores((1, 2, 3)))
     poor = releaser()
     no_noise = replace_noise(gaussian=None, gaussian_ahead=None)  # any draw would be a TypeError
     with no_noise, pytest.raises(BudgetExceededError):
         poor.gaussian_sums(5.0, 10_000)(vector_sum())
     assert not poor.releases
     assert poor.budget.spent_units == 0
+
+
+def test_sums_of_several_fits_have_the_noise_and_the_charges_of_single_releases():
+    steps, multipliers, bounds = 2500, (20.0, 30.0, 25.0), (1.0, 4.0, 0.5)
+    together = [releaser(epsilon=80.0, seed=seed) for seed in range(3)]
+    single = [releaser(epsilon=80.0, seed=seed) for seed in range(3)]
+    noisy_sums = gaussian_sums(together, multipliers, steps)
+    for t in range(steps):
+        sums = SeparateSums(
+            np.arange(6).reshape(3, 2) + t,
+            grids=(2.0**-10, 2.0**-8, 2.0**-12),
+            add_or_remove=bounds,
+            replace_one=(1.5, 8.0, 1.0),
+        )
+        ones = zip(single, sums, multipliers, strict=True)
+        assert np.array_equal(
+            noisy_sums(sums), [door.gaussian_sum(own, multiplier) for door, own, multiplier in ones]
+        )
+        for door, multiplier in zip(together, multipliers, strict=True):
+            assert door.budget.spent_units == GaussianRelease(multiplier).cost_units("gdp") * steps
+    assert [door.releases for door in together] == [door.releases for door in single]
+    with pytest.raises(ValueError, match="as many sums as were charged"):
+        noisy_sums(sums)
+    with pytest.raises(ValueError, match="zip"):
+        gaussian_sums(together, multipliers, 2)(sums[:2])
+
+
+def test_no_noise_is_drawn_unless_every_fit_can_pay():
+    sums = SeparateSums(
+        np.zeros((2, 3), dtype=np.int64),
+        grids=(1.0, 1.0),
+        add_or_remove=(64.0,) * 2,
+        replace_one=(128.0,) * 2,
+    )
+    doors = [releaser(epsilon=50.0), releaser(epsilon=0.01)]
+    with replace_noise(gaussian=None, gaussian_ahead=None), pytest.raises(BudgetExceededError):
+        gaussian_sums(doors, (20.0, 20.0), 100)(sums)
 
 
 def test_a_release_over_budget_draws_nothing():

@@ -1,8 +1,9 @@
 """Run several fits in lockstep: one read of the data serves the next step of all of them.
 
-A fit is a generator. It yields a request for the sum of clipped gradients at its weights, receives the
-bounded sum, releases it with noise, and finally returns its result. It depends only on the answers to its
-own requests, so it computes the same bits alone as together with others.
+Fits that take equally many steps form a descent, a generator over arrays with an axis for its fits. It yields
+requests for the sums of clipped gradients at its weights, receives the bounded sums, releases them with
+noise, and finally returns the results. What it computes for a fit depends only on the sums of that fit, so
+the bits are the same alone as together with others.
 """
 
 from __future__ import annotations
@@ -14,67 +15,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.algorithms.fit import FitResult
-from dperm.objective.objective import Objective
-from dperm.private_values.bounded import Bounded
+from dperm.objective.objective import Array, Objective
 from dperm.private_values.linear_map import DiagonalMap
+from dperm.private_values.separate_sums import SeparateSums
 
 
 class GradientRequest(NamedTuple):
-    """Arguments of :meth:`dperm.Objective.clipped_gradient_sum`, or of `mapped_gradient_sum` with a map."""
+    """Arguments of :meth:`dperm.Objective.separate_gradient_sums`, or of `mapped_gradient_sum` with a map."""
 
-    w: NDArray[np.float64]
-    clip: float
-    radius: float
+    weights: Array
+    clips: Sequence[float]
+    radii: Sequence[float]
     linear_map: DiagonalMap | None = None
 
-    def sum_of(self, objective: Objective) -> Bounded:
-        """The requested sum."""
-        if self.linear_map is None:
-            return objective.clipped_gradient_sum(self.w, self.clip, radius=self.radius)
-        return objective.mapped_gradient_sum(self.w, self.clip, self.linear_map)
+
+Descent = Generator[GradientRequest, SeparateSums, list[FitResult]]
 
 
-Steps = Generator[GradientRequest, Bounded, FitResult]
-
-
-def alone(objective: Objective, fit: Steps) -> FitResult:
-    """Run a single fit to completion."""
+def alone(objective: Objective, descent: Descent) -> FitResult:
+    """Run the descent of a single fit to completion."""
     try:
-        request = next(fit)
+        request = next(descent)
         while True:
-            request = fit.send(request.sum_of(objective))
+            request = descent.send(_single_sum(objective, request))
     except StopIteration as end:
-        result: FitResult = end.value
+        result: FitResult = end.value[0]
         return result
+
+
+def _single_sum(objective: Objective, request: GradientRequest) -> SeparateSums:
+    (w,), (clip,), (radius,), linear_map = request
+    if linear_map is None:
+        return SeparateSums.of_one(objective.clipped_gradient_sum(w, clip, radius=radius))
+    return SeparateSums.of_one(objective.mapped_gradient_sum(w, clip, linear_map))
 
 
 def in_lockstep(
     objective: Objective,
-    fits: Sequence[Steps],
+    descents: Sequence[Descent],
     folds: NDArray[np.int32] | None = None,
-    left_out: Sequence[int] | None = None,
-) -> list[FitResult]:
-    """Run fits on the same objective to completion; results are in the order of `fits`.
+    left_out: Sequence[Sequence[int]] | None = None,
+) -> list[list[FitResult]]:
+    """Run descents on the same objective to completion; results are in the order of `descents`.
 
-    Requests must not have a linear map. With `folds`, fit k does not see the records of fold
-    ``left_out[k]``: see :meth:`dperm.Objective.separate_gradient_sums`.
+    Requests must not have a linear map. With `folds`, fit k of descent i does not see the records of fold
+    ``left_out[i][k]``: see :meth:`dperm.Objective.separate_gradient_sums`.
     """
-    results: dict[int, FitResult] = {}
-    requests: dict[int, GradientRequest] = {}
-    sums: dict[int, Bounded | None] = dict.fromkeys(range(len(fits)))
-    while sums:
-        for k, own_sum in sums.items():
+    results: dict[int, list[FitResult]] = {}
+    requests = {i: next(descent) for i, descent in enumerate(descents)}
+    while requests:
+        weights, clips, radii, _ = zip(*requests.values(), strict=True)
+        unseen = None if left_out is None else np.concatenate([left_out[i] for i in requests])
+        sums = objective.separate_gradient_sums(
+            np.concatenate(weights),
+            np.concatenate(clips),
+            radius=np.concatenate(radii),
+            folds=folds,
+            left_out=None if folds is None else unseen,
+        )
+        first = 0
+        for i, asked in list(requests.items()):
+            own = sums[first : first + len(asked.weights)]
+            first += len(asked.weights)
             try:
-                requests[k] = next(fits[k]) if own_sum is None else fits[k].send(own_sum)
+                requests[i] = descents[i].send(own)
             except StopIteration as end:
-                results[k] = end.value
-        sums = {}
-        if requests:
-            weights, clips, radii, _ = zip(*requests.values(), strict=True)
-            unseen = None if folds is None or left_out is None else [left_out[k] for k in requests]
-            made = objective.separate_gradient_sums(
-                np.stack(weights), clips, radius=radii, folds=folds, left_out=unseen
-            )
-            sums = dict(zip(requests, made, strict=True))
-        requests = {}
-    return [results[k] for k in range(len(fits))]
+                results[i] = end.value
+                del requests[i]
+    return [results[i] for i in range(len(descents))]

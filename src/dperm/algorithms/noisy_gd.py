@@ -7,8 +7,10 @@ accounting of Gaussian differential privacy.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,16 +21,17 @@ from dperm.accounting.ledger.terms import relation_of
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
-from dperm.algorithms.lockstep import GradientRequest, Steps, alone, in_lockstep
+from dperm.algorithms.lockstep import Descent, GradientRequest, alone, in_lockstep
 from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, softmax_clip, typical_curvature
 from dperm.algorithms.settings import Schedule, Setting
-from dperm.algorithms.step_rules import project
+from dperm.algorithms.step_rules import project_each
 from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
-from dperm.objective.objective import Objective
+from dperm.mechanisms.release import Releaser, gaussian_sums
+from dperm.objective.objective import Array, Objective
 
 
 class NoisyGDSchedule(Schedule):
@@ -181,13 +184,32 @@ def noisy_gd(fit: Fit, given: NoisyGDArguments) -> FitResult:
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    return alone(fit.objective, _descent(fit, given))
+    return alone(fit.objective, _descent([_opened(fit, given)]))
 
 
-def _descent(fit: Fit, given: NoisyGDArguments) -> Steps:
+@dataclass(frozen=True)
+class _OpenFit:
+    """A fit that was charged, and the settings of its descent."""
+
+    fit: Fit
+    release: Releaser
+    frame: Frame
+    schedule: NoisyGDArguments
+    sizes: Array  # of the steps
+    multiplier: float
+    fold: int = -1  # that it leaves out
+
+    @property
+    def averaged(self) -> int:
+        """Number of iterates in the average."""
+        return math.ceil(self.schedule.tail * (self.schedule.steps + 1))
+
+
+def _opened(fit: Fit, given: NoisyGDArguments, fold: int = -1) -> _OpenFit:
+    """Check and charge a fit, and learn its scales."""
     scales = scales_to_learn(fit, given)
     problem = fit.problem.without(scales.together)
-    objective, schedule = fit.objective, given.completed(noisy_gd_schedule(problem))
+    schedule = given.completed(noisy_gd_schedule(problem))
     fit.check_published("noisy_gd")
     rest = fit.budget()
     noise_of_scales = ScaleNoise.of(scales, fit.budget(), rest)
@@ -205,23 +227,44 @@ def _descent(fit: Fit, given: NoisyGDArguments) -> Steps:
 
     frame = Frame.learned(fit, release, noise_of_scales, problem)
     schedule = given.completed(noisy_gd_schedule(frame.problem))
-    sizes = frame.step_sizes(step_sizes(schedule.step_size, schedule.steps), schedule.momentum, objective.l2)
-    clip, momentum, radius = schedule.clip, schedule.momentum, schedule.radius
-    w, velocity = frame.start, np.zeros(objective.shape)
-    average = SuffixAverage(schedule.steps + 1, math.ceil(schedule.tail * (schedule.steps + 1)))
+    sizes = step_sizes(schedule.step_size, schedule.steps)
+    sizes = frame.step_sizes(sizes, schedule.momentum, fit.objective.l2)
+    return _OpenFit(fit, release, frame, schedule, sizes, multiplier, fold)
+
+
+def _descent(fits: Sequence[_OpenFit]) -> Descent:
+    """Descend for fits that take and average equally many steps; only a fit alone has learned a frame."""
+    first, schedules = fits[0], [own.schedule for own in fits]
+    frame, steps, shape = first.frame, first.schedule.steps, first.fit.objective.shape
+
+    def for_each(numbers: Iterable[Any]) -> Array:  # with an axis for the fits and one for each of a weight's
+        return np.array(list(numbers), dtype=np.float64).reshape(len(fits), *[1] * len(shape))
+
+    n, momentum = for_each(own.fit.n for own in fits), for_each(own.momentum for own in schedules)
+    sizes = [for_each(of_step) for of_step in np.transpose([own.sizes for own in fits])]
+    ridge = np.stack([own.fit.objective.penalty_gradient(np.ones(shape)) for own in fits])
+    clips, radii = [own.clip for own in schedules], [own.radius for own in schedules]
+
+    w = np.stack([own.frame.start for own in fits])
+    velocity = np.zeros_like(w)
+    average = SuffixAverage(steps + 1, first.averaged)
     average.add(w)
-    noisy_sum = release.gaussian_sums(multiplier, schedule.steps)
-    for t in range(1, schedule.steps + 1):
+    noisy_sums = gaussian_sums([own.release for own in fits], [own.multiplier for own in fits], steps)
+    for t in range(1, steps + 1):
         # 1. noisy gradient of the clipped mean loss, and of the ridge term
-        gradient_sum = yield GradientRequest(w, clip, radius, frame.linear_map)
-        gradient = noisy_sum(gradient_sum) / fit.n + frame.factors * objective.penalty_gradient(w)
+        gradient_sums = yield GradientRequest(w, clips, radii, frame.linear_map)
+        gradient = noisy_sums(gradient_sums) / n + frame.factors * (ridge * w)
         # 2. heavy ball and projection: post-processing
         velocity = momentum * velocity - sizes[t - 1] * gradient
-        w = project(w + frame.factors * velocity, radius)
+        w = project_each(w + frame.factors * velocity, radii)
         average.add(w)
-        fit.report(t, w, gradient=gradient)
-    mechanism = "full-batch gradient descent, Gaussian noise on each clipped gradient sum"
-    return fit.result(average.mean(), frame.in_words(mechanism), n_iter=schedule.steps, clip=clip)
+        for own, its_w, its_gradient in zip(fits, w, gradient, strict=True):
+            own.fit.report(t, its_w, gradient=its_gradient)
+    mechanism = frame.in_words("full-batch gradient descent, Gaussian noise on each clipped gradient sum")
+    return [
+        own.fit.result(mean, mechanism, n_iter=steps, clip=clip)
+        for own, mean, clip in zip(fits, average.mean(), clips, strict=True)
+    ]
 
 
 def _published_multiplier(fit: Fit, steps: int) -> float:
@@ -287,8 +330,7 @@ def noisy_gd_many(
     left_out = [_fold(own.pop("fold", -1), known) for own in settings]
     if public_folds is not None:
         _check_folds_by_position(settings)
-    runs = [noisy_gd_steps(objective, own, fold) for fold, own in zip(left_out, settings, strict=True)]
-    return in_lockstep(objective, runs, public_folds, left_out)
+    return fit_together([objective] * len(settings), settings, public_folds, left_out)
 
 
 def _check_folds_by_position(settings: Iterable[Mapping[str, Any]]) -> None:
@@ -301,9 +343,35 @@ def _check_folds_by_position(settings: Iterable[Mapping[str, Any]]) -> None:
             )
 
 
-def noisy_gd_steps(objective: Objective, settings: Mapping[str, Any], fold: int = -1) -> Steps:
-    """A fit for `in_lockstep` with these arguments of :func:`noisy_gd`; it learns no scales."""
-    facts = {} if fold == -1 else {"left_out_fold": fold}
+def fit_together(
+    objectives: Sequence[Objective],
+    settings: Sequence[Mapping[str, Any]],
+    folds: NDArray[np.int32] | None = None,
+    left_out: Iterable[int] | None = None,
+) -> list[FitResult]:
+    """`noisy_gd` for each objective with its settings; the objectives may differ in their ridge terms.
+
+    With `folds`, fit k does not see the records of fold ``left_out[k]``.
+    """
+    if not settings:
+        return []
+    unseen = [-1] * len(settings) if left_out is None else list(left_out)
+    fits = [_opened_without_scales(*own) for own in zip(objectives, settings, unseen, strict=True)]
+    # Fits with equally many steps share arrays, too.
+    alike: dict[tuple[int, int], list[int]] = {}
+    for k, own in enumerate(fits):
+        alike.setdefault((own.schedule.steps, own.averaged), []).append(k)
+    results = in_lockstep(
+        objectives[0],
+        [_descent([fits[k] for k in group]) for group in alike.values()],
+        folds,
+        [[fits[k].fold for k in group] for group in alike.values()],
+    )
+    by_fit = dict(zip(itertools.chain(*alike.values()), itertools.chain(*results), strict=True))
+    return [by_fit[k] for k in range(len(fits))]
+
+
+def _opened_without_scales(objective: Objective, settings: Mapping[str, Any], fold: int) -> _OpenFit:
     given = NoisyGDArguments(objective, **settings)
     if given.learn_scales is True:
         raise ValueError(
@@ -312,7 +380,7 @@ def noisy_gd_steps(objective: Objective, settings: Mapping[str, Any], fold: int 
     given.learn_scales = False
     if objective.weighs_privately:
         raise ValueError("class_weight='private' is for a single fit: fits in lockstep share one objective")
-    return (yield from _descent(Fit(given, facts), given))
+    return _opened(Fit(given, {} if fold == -1 else {"left_out_fold": fold}), given, fold)
 
 
 def _fold(fold: Any, known: NDArray[np.int32] | None) -> int:

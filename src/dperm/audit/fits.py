@@ -23,6 +23,7 @@ from dperm.objective.objective import Objective
 from dperm.objective.stochastic_descent import Batches, Descended, Indices, StochasticDescent
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.secret_rows import SecretRows
+from dperm.private_values.separate_sums import SeparateSums
 
 Array = NDArray[np.float64]
 
@@ -168,7 +169,9 @@ class _Twins:
             if isinstance(result, Bounded):
                 full = partial(own, *args, **kwargs), partial(other, *args, **kwargs)
                 self._sums[id(result)] = result, self._twin(*full, rows)
-            elif isinstance(result, tuple | list) and all(isinstance(each, Bounded) for each in result):
+            elif isinstance(result, tuple | list | SeparateSums) and all(
+                isinstance(each, Bounded) for each in result
+            ):
                 for each, twin in zip(result, other(*args, **kwargs), strict=True):
                     self._sums[id(each)] = each, twin
             return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -319,6 +320,12 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
 
     def _is_private(self) -> bool:
         return is_private(self.epsilon, self.solver)
+
+    @classmethod
+    @functools.cache  # a search prices and copies each candidate several times
+    def _get_param_names(cls) -> list[str]:
+        names: list[str] = super()._get_param_names()
+        return names
 
     def __sklearn_clone__(self) -> Self:
         warn_of_search(self)

@@ -7,8 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from dperm.algorithms.lockstep import Steps, in_lockstep
-from dperm.algorithms.noisy_gd import noisy_gd_steps
+from dperm.algorithms.noisy_gd import fit_together
 from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.objective.objective import Objective
 
@@ -46,19 +45,18 @@ class SharedRecords:
 
         A fit that learns scales cannot run in lockstep: ``learn_scales="auto"`` means False here.
         """
-        together: dict[int, list[tuple[PrivateLinearModel, Objective, Steps]]] = {}
+        together: dict[int, list[tuple[PrivateLinearModel, Objective, Mapping[str, Any]]]] = {}
         for model, own in zip(models, settings, strict=True):
             objective = self._objective(model, own)
             call = model._call(objective)
             alone = call.name != "noisy_gd" or call.arguments["learn_scales"] is True
             if not (alone or objective.weighs_privately):
-                steps = noisy_gd_steps(objective, call.arguments)
-                together.setdefault(id(objective._rows), []).append((model, objective, steps))
+                together.setdefault(id(objective._rows), []).append((model, objective, call.arguments))
             else:
                 model._take(call.run(objective))
         for fits in together.values():
-            chosen, objectives, runs = zip(*fits, strict=True)
-            for model, result in zip(chosen, in_lockstep(objectives[0], runs), strict=True):
+            chosen, objectives, arguments = zip(*fits, strict=True)
+            for model, result in zip(chosen, fit_together(objectives, arguments), strict=True):
                 model._take(result)
 
     def _objective(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> Objective:

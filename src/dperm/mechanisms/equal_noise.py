@@ -1,48 +1,54 @@
-"""Noise for several sums of equal sensitivity, drawn for many of them at a time."""
+"""Noise for successive sums of equal sensitivity, drawn for many of them at a time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dperm.private_values.bounded import Bounded
+from dperm.private_values.separate_sums import SeparateSums
 
 _NUMBERS_AT_ONCE = 4096
 
+#: Charges several releases of a sum like the given one; returns the standard deviation of the noise.
+Charge = Callable[[Bounded, int], float]
+#: Draws noise of a standard deviation, for a grid and of a shape.
+Draw = Callable[[float, float, tuple[int, ...]], NDArray[np.int64]]
+
 
 class EqualNoise:
-    """Noise for `count` sums of the same shape and sensitivity: see `Releaser.gaussian_sums`.
+    """Noise for `count` vector sums of each of several fits: see `gaussian_sums` of `release`.
 
-    `charge` charges `count` releases of a sum like the given one and returns the standard deviation of the
-    noise; `draw` draws noise of that standard deviation, for a grid and of a shape.
+    `charges` and `draws` have an entry for each fit.
     """
 
-    def __init__(
-        self,
-        count: int,
-        charge: Callable[[Bounded, int], float],
-        draw: Callable[[float, float, tuple[int, ...]], NDArray[np.int64]],
-    ) -> None:
-        self._left, self._charge, self._draw = count, charge, draw
+    def __init__(self, count: int, charges: Sequence[Charge], draws: Sequence[Draw]) -> None:
+        self._left, self._charges, self._draws = count, charges, draws
         self._terms: tuple[object, ...] | None = None
-        self._sigma = 0.0
+        self._sigmas: list[float] = []
         self._noise: Iterator[NDArray[np.int64]] = iter(())
+        self._grids: NDArray[np.float64] = np.empty(0)
 
-    def noise_of(self, private: Bounded) -> NDArray[np.int64]:
-        """The noise of the next sum, in units of its grid."""
-        terms = private.scores, private.grid, private.add_or_remove, private.replace_one, private.shape
+    def noise_of(self, sums: SeparateSums) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The noise of the next sum of each fit, in units of the grids, and the grids."""
+        terms = sums.grids, sums.add_or_remove, sums.replace_one, sums.shape
         if self._terms is None:
-            self._sigma = self._charge(private, self._left)
+            self._sigmas = [charge(own, self._left) for charge, own in zip(self._charges, sums, strict=True)]
+            self._grids = np.array(sums.grids).reshape(-1, *[1] * len(sums.shape))
             self._terms = terms
         if terms != self._terms or self._left == 0:
             raise ValueError("only as many sums as were charged are released, all with the same sensitivity")
         noise = next(self._noise, None)
         if noise is None:
-            sums = min(self._left, max(1, _NUMBERS_AT_ONCE // math.prod(private.shape)))
-            self._noise = iter(self._draw(self._sigma, private.grid, (sums, *private.shape)))
+            self._noise = iter(self._block(sums))
             noise = next(self._noise)
         self._left -= 1
-        return noise
+        return noise, self._grids
+
+    def _block(self, sums: SeparateSums) -> NDArray[np.int64]:
+        shape = min(self._left, max(1, _NUMBERS_AT_ONCE // math.prod(sums.shape))), *sums.shape
+        fits = zip(self._draws, self._sigmas, sums.grids, strict=True)
+        return np.stack([draw(sigma, grid, shape) for draw, sigma, grid in fits], axis=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from dperm.objective.objective import Objective
 from dperm.objective.stochastic_descent import Descended, NoiseSource, StochasticDescent
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import DiagonalMap
+from dperm.private_values.separate_sums import SeparateSums
 
 Array = NDArray[np.float64]
 
@@ -150,11 +151,11 @@ class Releaser:
         -------
         ndarray of float64, same shape as the sum
         """
-        sigma = self._charge_gaussian(private, noise_multiplier, 1)
+        sigma = self._charge_gaussian(noise_multiplier, private, 1)
         noise = self._gaussian_noise(sigma, private.grid, private.shape)
         return (private._integers + noise) * np.float64(private.grid)
 
-    def _charge_gaussian(self, private: Bounded, noise_multiplier: float, count: int) -> float:
+    def _charge_gaussian(self, noise_multiplier: float, private: Bounded, count: int) -> float:
         """Charge `count` releases of a vector sum like this one; returns the noise's standard deviation."""
         sensitivity = self._vector_sensitivity(private)
         sigma = noise_multiplier * sensitivity
@@ -169,23 +170,10 @@ class Releaser:
     def gaussian_sums(self, noise_multiplier: float, count: int) -> Callable[[Bounded], Array]:
         """Release `count` vector sums of the same shape and sensitivity as by :meth:`gaussian_sum`.
 
-        The returned function releases one sum at a time, with the bits of `gaussian_sum`. All are charged
-        when the first is released, so that the noise of several can be drawn at once.
-
-        Raises
-        ------
-        ValueError
-            By the function, if a sum has another shape, sensitivity or grid than the first one, or if `count`
-            sums were released.
+        See the function :func:`gaussian_sums`.
         """
-        if not draws_ahead():
-            return lambda private: self.gaussian_sum(private, noise_multiplier)
-
-        def charge(private: Bounded, count: int) -> float:
-            return self._charge_gaussian(private, noise_multiplier, count)
-
-        noise = EqualNoise(count, charge, self._gaussian_noise)
-        return lambda private: (private._integers + noise.noise_of(private)) * np.float64(private.grid)
+        noisy_sums = gaussian_sums([self], [noise_multiplier], count)
+        return lambda private: noisy_sums(SeparateSums.of_one(private))[0]
 
     def _vector_sensitivity(self, private: Bounded) -> float:
         if private.scores:
@@ -489,3 +477,38 @@ def _gaussian_release(noise_multiplier: float) -> GaussianRelease:
 
 def _grid_exponent(grid: float) -> int:
     return math.frexp(grid)[1] - 1
+
+
+def gaussian_sums(
+    releasers: Sequence[Releaser], noise_multipliers: Sequence[float], count: int
+) -> Callable[[SeparateSums], Array]:
+    """Release, `count` times, one vector sum of each of several fits as by :meth:`Releaser.gaussian_sum`.
+
+    The returned function releases one sum of each fit at a time, with the bits of `gaussian_sum`; all sums of
+    a fit have the same shape and sensitivity. All are charged when the first ones are released, before any
+    noise is drawn, so that the noise of several can be drawn at once.
+
+    Raises
+    ------
+    ValueError
+        By the function, if sums have another shape, sensitivity or grid than the first ones, or if `count`
+        of them were released.
+    """
+    if not draws_ahead():
+        return lambda sums: np.stack(
+            [
+                release.gaussian_sum(private, multiplier)
+                for release, private, multiplier in zip(releasers, sums, noise_multipliers, strict=True)
+            ]
+        )
+    charges = [
+        functools.partial(release._charge_gaussian, multiplier)
+        for release, multiplier in zip(releasers, noise_multipliers, strict=True)
+    ]
+    noise = EqualNoise(count, charges, [release._gaussian_noise for release in releasers])
+
+    def release_next(sums: SeparateSums) -> Array:
+        integers, grids = noise.noise_of(sums)
+        return np.asarray((sums._integers + integers) * grids)
+
+    return release_next

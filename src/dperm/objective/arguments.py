@@ -111,7 +111,8 @@ def one_each(value: ArrayLike, count: int, name: str) -> list[float]:
         raise ValueError(
             f"{name} must be a number or {count} of them, one for each row of weights, got {value!r}"
         )
-    return [float(each) for each in np.broadcast_to(values, (count,))]
+    numbers: list[float] = values.astype(np.float64).tolist() if values.shape else [float(values)] * count
+    return numbers
 
 
 def folds_left_out(left_out: ArrayLike | None, folds: bool, count: int) -> NDArray[np.int32]:

@@ -28,6 +28,7 @@ from dperm.objective.weighted_images import WeightedImageSums
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import DiagonalMap, LinearMap
 from dperm.private_values.secret_rows import SecretRows, SecretSamples
+from dperm.private_values.separate_sums import SeparateSums
 
 Array = NDArray[np.float64]
 
@@ -301,7 +302,7 @@ class Objective(WeightedImageSums, LossSums, Descents):
         radius: ArrayLike = math.inf,
         folds: ArrayLike | None = None,
         left_out: ArrayLike | None = None,
-    ) -> list[Bounded]:
+    ) -> SeparateSums:
         """`clipped_gradient_sum` at K weight vectors, for K fits that are charged separately.
 
         Dense rows and tables under a loss of one prediction are read once, files for any loss, and the
@@ -322,7 +323,7 @@ class Objective(WeightedImageSums, LossSums, Descents):
 
         Returns
         -------
-        list of Bounded
+        sequence of Bounded
             The k-th is ``clipped_gradient_sum(weights[k], clip_k)`` over its records, bit for bit, with the
             same sensitivity. Each release has to be charged.
 
@@ -353,8 +354,12 @@ class Objective(WeightedImageSums, LossSums, Descents):
             None if folds is None else self._public_folds(folds),
             folds_left_out(left_out, folds is not None, len(models)),
         )
-        integers = self._run(sums, len(models))
-        return [own.of(each) for own, each in zip(bounds, integers, strict=True)]
+        return SeparateSums(
+            self._run(sums, len(models)),
+            grids=tuple([own.grid for own in bounds]),
+            add_or_remove=tuple([own.clip for own in bounds]),
+            replace_one=tuple([own.replace_one for own in bounds]),
+        )
 
     def _public_folds(self, folds: ArrayLike) -> NDArray[np.int32]:
         """Validated folds for `separate_gradient_sums`: an integer for each record, none in partitions."""
