@@ -20,7 +20,7 @@ from dperm.accounting import Neighbours
 from dperm.accounting.ledger.terms import relation_of
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
+from dperm.algorithms.fit import Fit, FitResult, PublishedTerms, report_each
 from dperm.algorithms.lockstep import Descent, GradientRequest, alone, in_lockstep
 from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
@@ -258,8 +258,7 @@ def _descent(fits: Sequence[_OpenFit]) -> Descent:
         velocity = momentum * velocity - sizes[t - 1] * gradient
         w = project_each(w + frame.factors * velocity, radii)
         average.add(w)
-        for own, its_w, its_gradient in zip(fits, w, gradient, strict=True):
-            own.fit.report(t, its_w, gradient=its_gradient)
+        report_each([own.fit for own in fits], t, w, gradient)
     mechanism = frame.in_words("full-batch gradient descent, Gaussian noise on each clipped gradient sum")
     return [
         own.fit.result(mean, mechanism, n_iter=steps, clip=clip)
