@@ -317,3 +317,14 @@ def discrete_laplace(
     (0.0, 1.9)
     """
     return samplers.discrete_laplace(random_bits(random_state), *laplace_rate(scale), size)
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Raise ValueError unless epsilon is positive."""
+    if not epsilon > 0:
+        raise ValueError(f"epsilon must be above 0, got {epsilon}")
+
+
+def grid_exponent(grid: float) -> int:
+    """Base-2 logarithm of a power of two."""
+    return math.frexp(grid)[1] - 1

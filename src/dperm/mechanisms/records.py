@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.accounting.events import PrivacyEvent
+from dperm.accounting.events import GaussianRelease, PrivacyEvent
 from dperm.private_values.bounded import Bounded
 
 Array = NDArray[np.float64]
@@ -46,3 +47,9 @@ class PerturbedMinimum:
     minimise: Callable[[Array, float], Bounded]
     shape: tuple[int, ...]  # shape of the weights
     sensitivity: float  # sensitivity of the sum of gradients that the linear term masks
+
+
+@functools.lru_cache(maxsize=64)  # an iterative algorithm makes the same release at each step
+def gaussian_release(noise_multiplier: float) -> GaussianRelease:
+    """The event of a Gaussian release."""
+    return GaussianRelease(noise_multiplier)

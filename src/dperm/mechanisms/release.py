@@ -29,9 +29,9 @@ from dperm.errors import SeededNoiseWarning, warn_caller
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.equal_noise import EqualNoise
 from dperm.mechanisms.hooks import draws_ahead, samplers, watched
-from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
+from dperm.mechanisms.noise import check_epsilon, check_norm_laplace, gaussian_scale, grid_exponent
 from dperm.mechanisms.random_source import RandomState, random_source
-from dperm.mechanisms.records import PerturbedMinimum, ReleaseRecord
+from dperm.mechanisms.records import PerturbedMinimum, ReleaseRecord, gaussian_release
 from dperm.mechanisms.selection import dyadic_rate
 from dperm.objective.objective import Objective
 from dperm.objective.stochastic_descent import Descended, NoiseSource, StochasticDescent
@@ -160,12 +160,12 @@ class Releaser:
         sensitivity = self._vector_sensitivity(private)
         sigma = noise_multiplier * sensitivity
         gaussian_scale(sigma, private.grid)  # raises if the noise does not fit the grid
-        event = _gaussian_release(noise_multiplier)
+        event = gaussian_release(noise_multiplier)
         self._spend(ReleaseRecord(event, sensitivity, sigma, private.grid, count=count))
         return sigma
 
     def _gaussian_noise(self, sigma: float, grid: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        return samplers().gaussian(self._bits, sigma, _grid_exponent(grid), shape)
+        return samplers().gaussian(self._bits, sigma, grid_exponent(grid), shape)
 
     def gaussian_sums(self, noise_multiplier: float, count: int) -> Callable[[Bounded], Array]:
         """Release `count` vector sums of the same shape and sensitivity as by :meth:`gaussian_sum`.
@@ -216,10 +216,10 @@ class Releaser:
             contribution, grid = objective._batch_sum_bounds(clip, radius, linear_map)
             sensitivity = contribution * self.neighbors.sum_factor
             sigma = noise_multiplier * sensitivity
-            noise = samplers().gaussian_ahead(self._bits, sigma, _grid_exponent(grid), objective.shape)
+            noise = samplers().gaussian_ahead(self._bits, sigma, grid_exponent(grid), objective.shape)
             noisy_sum = objective._noisy_batch_sums(batches, noise, steps, clip, radius, linear_map)
             if noisy_sum is not None:
-                event = _gaussian_release(noise_multiplier)
+                event = gaussian_release(noise_multiplier)
                 self._spend(ReleaseRecord(event, sensitivity, sigma, grid, count=steps))
                 return noisy_sum
         samples = iter(batches)
@@ -260,9 +260,9 @@ class Releaser:
             charged.
         """
         sensitivity = self._vector_sensitivity(private)
-        _check_epsilon(epsilon)
+        check_epsilon(epsilon)
         scale = sensitivity / epsilon * (1.0 + 2.0**-50)
-        exponent = _grid_exponent(private.grid)
+        exponent = grid_exponent(private.grid)
         check_norm_laplace(scale, exponent, private.shape)
         self._spend(ReleaseRecord(PureRelease(epsilon), sensitivity, scale, private.grid))
         noise = samplers().norm_laplace(self._bits, scale, exponent, private.shape)
@@ -295,7 +295,7 @@ class Releaser:
         minimum = private.minimise(linear, rounding)
         sensitivity = self._vector_sensitivity(minimum)
         scale = sensitivity * event.output if gaussian else sensitivity / event.output
-        noise = draw(self._bits, scale * (1.0 + 2.0**-50), _grid_exponent(minimum.grid), private.shape)
+        noise = draw(self._bits, scale * (1.0 + 2.0**-50), grid_exponent(minimum.grid), private.shape)
         return np.asarray((minimum._integers + noise) * minimum.grid, dtype=np.float64)
 
     @watched
@@ -344,7 +344,7 @@ class Releaser:
         return private._run(draw, noise, observe, every)
 
     def _exact_draws(self, private: StochasticDescent, sigma: float) -> NoiseSource:
-        exponent = _grid_exponent(private.grid)
+        exponent = grid_exponent(private.grid)
         sampler = samplers().gaussian
         return lambda count: sampler(self._bits, sigma, exponent, (count, *private.shape))
 
@@ -420,7 +420,7 @@ class Releaser:
         ----------
         R. McKenna, D. Sheldon, "Permute-and-Flip", NeurIPS 2020, Theorem 1.
         """
-        _check_epsilon(epsilon)
+        check_epsilon(epsilon)
         scores = self._scores(private, public_scores)
         rate = epsilon * (private.grid / private.score_range(self.neighbors)) * (1.0 - 2.0**-50)
         if rate < math.inf:
@@ -438,7 +438,7 @@ class Releaser:
         scale ``score_range / epsilon``, which requires monotone scores: adding a record moves all in the same
         direction, as it does for sums of nonnegative losses.
         """
-        _check_epsilon(epsilon)
+        check_epsilon(epsilon)
         scores = self._scores(private, public_scores)
         self._spend(self._selection(private, PureRelease(epsilon), epsilon))
         scale = private.score_range(self.neighbors) / private.grid / epsilon * (1.0 + 2.0**-50)
@@ -463,20 +463,6 @@ class Releaser:
             # Sums of losses span less than 2^52 steps: a candidate that is worse by more is never selected.
             public = np.minimum(public - public.min(), 2.0**60)
         return private._integers + public.astype(np.int64)
-
-
-def _check_epsilon(epsilon: float) -> None:
-    if not epsilon > 0:
-        raise ValueError(f"epsilon must be above 0, got {epsilon}")
-
-
-@functools.lru_cache(maxsize=64)  # an iterative algorithm makes the same release at each step
-def _gaussian_release(noise_multiplier: float) -> GaussianRelease:
-    return GaussianRelease(noise_multiplier)
-
-
-def _grid_exponent(grid: float) -> int:
-    return math.frexp(grid)[1] - 1
 
 
 def gaussian_sums(
