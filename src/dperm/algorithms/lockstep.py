@@ -54,7 +54,7 @@ def in_lockstep(
     objective: Objective,
     descents: Sequence[Descent],
     folds: NDArray[np.int32] | None = None,
-    left_out: Sequence[Sequence[int]] | None = None,
+    left_out: Sequence[Sequence[int]] = (),
 ) -> list[list[FitResult]]:
     """Run descents on the same objective to completion; results are in the order of `descents`.
 
@@ -65,13 +65,13 @@ def in_lockstep(
     requests = {i: next(descent) for i, descent in enumerate(descents)}
     while requests:
         weights, clips, radii, _ = zip(*requests.values(), strict=True)
-        unseen = None if left_out is None else np.concatenate([left_out[i] for i in requests])
+        unseen = None if folds is None else np.concatenate([left_out[i] for i in requests])
         sums = objective.separate_gradient_sums(
             np.concatenate(weights),
             np.concatenate(clips),
             radius=np.concatenate(radii),
             folds=folds,
-            left_out=None if folds is None else unseen,
+            left_out=unseen,
         )
         first = 0
         for i, asked in list(requests.items()):

@@ -237,11 +237,10 @@ def _descent(fits: Sequence[_OpenFit]) -> Descent:
     first, schedules = fits[0], [own.schedule for own in fits]
     frame, steps, shape = first.frame, first.schedule.steps, first.fit.objective.shape
 
-    def for_each(numbers: Iterable[Any]) -> Array:  # with an axis for the fits and one for each of a weight's
-        return np.array(list(numbers), dtype=np.float64).reshape(len(fits), *[1] * len(shape))
-
-    n, momentum = for_each(own.fit.n for own in fits), for_each(own.momentum for own in schedules)
-    sizes = [for_each(of_step) for of_step in np.transpose([own.sizes for own in fits])]
+    axes = len(fits), *[1] * len(shape)  # one for the fits and one for each of a weight's
+    n = np.reshape([own.fit.n for own in fits], axes)
+    momentum = np.reshape([own.momentum for own in schedules], axes)
+    sizes = np.reshape(np.transpose([own.sizes for own in fits]), (steps, *axes))
     ridge = np.stack([own.fit.objective.penalty_gradient(np.ones(shape)) for own in fits])
     clips, radii = [own.clip for own in schedules], [own.radius for own in schedules]
 

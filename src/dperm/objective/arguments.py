@@ -111,7 +111,7 @@ def one_each(value: ArrayLike, count: int, name: str) -> list[float]:
         raise ValueError(
             f"{name} must be a number or {count} of them, one for each row of weights, got {value!r}"
         )
-    numbers: list[float] = values.astype(np.float64).tolist() if values.shape else [float(values)] * count
+    numbers: list[float] = np.full(count, values, dtype=np.float64).tolist()
     return numbers
 
 
