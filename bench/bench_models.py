@@ -57,7 +57,14 @@ def searches(name: str, dense: bool, threads: int | None, rounds: int) -> None:
     data = dperm.datasets.load(name)
     X = data.X.to_dense() if dense else data.X
     settings = {"solver": "noisy_gd", "solver_options": {"steps": 500}, "classes": [-1, 1]}
-    model = dperm.LogisticRegression(1.0, 1e-6, row_norm=data.row_norm, n_threads=threads, **settings)
+    model = dperm.LogisticRegression(
+        1.0,
+        1e-6,
+        row_norm=data.row_norm,
+        learn_scales=False,  # as fits in lockstep do
+        n_threads=threads,
+        **settings,
+    )
     ridges = {"l2": np.logspace(-6, -1, 16).tolist()}
 
     def search() -> object:
