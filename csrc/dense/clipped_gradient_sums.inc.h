@@ -143,8 +143,9 @@ static void NAME(models_factors)(const struct dense_rows *rows, const struct NAM
         const double intercept = intercept_of(rows, w);
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
             p[k][i] = block->scale[i] * (p[k][i] + intercept);
-        memcpy(y[k], block->y, sizeof y[k]);
     }
+    for (int k = 0; k < MODELS_PER_TILE; k++)
+        memcpy(y[k], block->y, sizeof y[k]);
     loss_derivatives(models->loss, (int)n * ROWS_PER_BLOCK, p[0], y[0], s[0]);
     for (int64_t k = 0; k < n; k++) {
         const double *inner_clip = models->inner_clips + tile + k;

@@ -54,7 +54,6 @@
 #include "tabular/nonzero_rows.inc.h"
 #include "tabular/tabular_rows.inc.h"
 #include "tabular/tabular_passes.inc.h"
-#include "tabular/tabular_models.inc.h"
 #include "smoothing/smooth_chunk.inc.h"
 #include "sgd/sgd_update.inc.h"
 #include "sgd/sgd_steps.inc.h"
@@ -128,6 +127,8 @@ static int64_t models_workspace_bytes(const struct dense_rows *rows, const struc
 #include "dense/gram_sum.inc.h"
 #include "dense/scale_counts.inc.h"
 #include "dense/weighted_images.inc.h"
+#include "tabular/nonzero_models.inc.h"
+#include "tabular/tabular_models.inc.h"
 #undef REAL_IS_F32
 
 #define REAL_IS_F32 1

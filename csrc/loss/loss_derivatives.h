@@ -37,16 +37,17 @@ ALWAYS_INLINE double even_slope(struct loss loss, enum loss_kind kind, double e)
         return h * power_f64(e, h - 1.0);
     const double u = (e / h) * (e / h);
     if (kind == LOSS_WELSCH)
-        return u > 708.0 ? 0.0 : e * exp_f64(-u);
+        return u > LARGEST_EXP_F64 ? 0.0 : e * exp_f64(-u);
     return u > 1.0 ? 0.0 : e * ((1.0 - u) * (1.0 - u)); /* LOSS_TUKEY */
 }
 
-ALWAYS_INLINE double loss_derivative_one(struct loss loss, enum loss_kind kind, double p,
-                                         double y) {
+/* largest: LARGEST_EXP_F64. */
+ALWAYS_INLINE double loss_derivative_one(struct loss loss, enum loss_kind kind, double largest,
+                                         double p, double y) {
     const double h = loss.parameter, m = y * p, e = p - y;
     switch (kind) {
     case LOSS_LOGISTIC:
-        return -y / (1.0 + exp_f64(m > 708.0 ? 708.0 : m));
+        return -y / (1.0 + exp_f64(m > largest ? largest : m));
     case LOSS_SIGMOID: {
         const double t = exp_f64(m < 0.0 ? m : -m);
         return -y * (t / ((1.0 + t) * (1.0 + t)));
@@ -105,9 +106,13 @@ ALWAYS_INLINE double loss_derivative_one(struct loss loss, enum loss_kind kind, 
  * ROWS_PER_BLOCK. */
 static void loss_derivatives(struct loss loss, int n, const double *restrict p,
                              const double *restrict y, double *restrict derivative) {
+    /* Unknown to the compiler, which otherwise divides twice: what lies beyond the bound has a
+     * constant divisor. */
+    double largest = LARGEST_EXP_F64;
+    __asm__("" : "+m"(largest));
 #define DERIVATIVES(KIND, FIRST, N)                                                                \
     _Pragma("omp simd") for (int i = (FIRST); i < (FIRST) + (N); i++) derivative[i] =              \
-        loss_derivative_one(loss, KIND, p[i], y[i]);
+        loss_derivative_one(loss, KIND, largest, p[i], y[i]);
 #define DERIVATIVES_OF_LOAD(KIND) DERIVATIVES(KIND, 0, ROWS_PER_LOAD)
 #define DERIVATIVES_OF_BLOCKS(KIND)                                                                \
     for (int first = 0; first < n; first += ROWS_PER_BLOCK)                                        \

@@ -74,7 +74,7 @@ ALWAYS_INLINE float atanh_series_f32(float z) {
     return (0.13425749F * z2 + 0.200037803F) * z + (0.141183099F * z2 + 0.333333202F);
 }
 #else
-#define LARGEST_EXP_ARGUMENT 708.0
+#define LARGEST_EXP_ARGUMENT LARGEST_EXP_F64
 /* a(z) with atanh(s)/s = 1 + z a(z), z = s^2 in [0, 1/9]; adds an error below 2e-16. */
 ALWAYS_INLINE double atanh_series_f64(double z) {
     double z2 = z * z;

@@ -54,9 +54,22 @@ ALWAYS_INLINE wide_f64 nonzero_number(const void *numbers, enum numeric_type typ
     }
 }
 
+ALWAYS_INLINE int64_t bytes_of_number(enum numeric_type type) {
+    switch (type) {
+    case NUMERIC_U8:
+        return sizeof(uint8_t);
+    case NUMERIC_U16:
+        return sizeof(uint16_t);
+    case NUMERIC_F32:
+        return sizeof(float);
+    default:
+        return sizeof(double);
+    }
+}
+
 /* The block's entries of the next column. */
 ALWAYS_INLINE void next_nonzero_entries(struct nonzero_cursor *cursor, enum numeric_type type,
-                                        int64_t number_bytes, double step, wide_f64 *entries) {
+                                        double step, wide_f64 *entries) {
     const struct nonzero_column *column = cursor->column++;
     if (column->rows) {
         for (int v = 0; v < BLOCK_WIDES; v++)
@@ -64,72 +77,93 @@ ALWAYS_INLINE void next_nonzero_entries(struct nonzero_cursor *cursor, enum nume
     } else {
         for (int v = 0; v < BLOCK_WIDES; v++)
             entries[v] = nonzero_number(cursor->numbers, type, step, v);
-        cursor->numbers += ROWS_PER_BLOCK * number_bytes;
+        cursor->numbers += ROWS_PER_BLOCK * bytes_of_number(type);
     }
 }
 
-/* p[i] = <x_i, w>. */
+/* p[m][i] = <x_i, w_m>; w: n_models numbers a column. n_models is a constant. */
 ALWAYS_INLINE void multiply_nonzero_numbers(struct nonzero_cursor cursor, enum numeric_type type,
-                                            int64_t number_bytes, double step, const double *w,
-                                            double *p) {
-    wide_f64 stack[MAX_OPEN_SUMS][BLOCK_WIDES], sum[BLOCK_WIDES] = {{0}};
+                                            double step, const double *w, const int n_models,
+                                            double (*p)[ROWS_PER_BLOCK]) {
+    wide_f64 stack[MAX_OPEN_SUMS][MODELS_PER_TILE][BLOCK_WIDES];
+    wide_f64 sum[MODELS_PER_TILE][BLOCK_WIDES] = {{{0}}};
     int depth = 0;
     while (cursor.column < cursor.end) {
         const struct nonzero_column *column = cursor.column;
-        const double weight = w[column->column];
+        const double *weights = w + column->column * n_models;
         wide_f64 entries[BLOCK_WIDES];
-        next_nonzero_entries(&cursor, type, number_bytes, step, entries);
+        next_nonzero_entries(&cursor, type, step, entries);
         if (column->begins_sum) {
-            for (int v = 0; v < BLOCK_WIDES; v++) {
-                stack[depth][v] = sum[v];
-                sum[v] = (wide_f64){0};
-            }
+            for (int m = 0; m < n_models; m++)
+                for (int v = 0; v < BLOCK_WIDES; v++) {
+                    stack[depth][m][v] = sum[m][v];
+                    sum[m][v] = (wide_f64){0};
+                }
             depth++;
         }
-        for (int v = 0; v < BLOCK_WIDES; v++)
-            sum[v] += entries[v] * weight;
+        for (int m = 0; m < n_models; m++)
+            for (int v = 0; v < BLOCK_WIDES; v++)
+                sum[m][v] += entries[v] * weights[m];
         for (int merge = column->merges; merge > 0; merge--) {
             depth--;
-            for (int v = 0; v < BLOCK_WIDES; v++)
-                sum[v] = stack[depth][v] + sum[v];
+            for (int m = 0; m < n_models; m++)
+                for (int v = 0; v < BLOCK_WIDES; v++)
+                    sum[m][v] = stack[depth][m][v] + sum[m][v];
         }
     }
-    for (int v = 0; v < BLOCK_WIDES; v++)
-        *(loose_wide *)(p + v * WIDE_DOUBLES) = sum[v];
+    for (int m = 0; m < n_models; m++)
+        for (int v = 0; v < BLOCK_WIDES; v++)
+            *(loose_wide *)(p[m] + v * WIDE_DOUBLES) = sum[m][v];
 }
 
-/* sums[j] += round(s_i (x_i, 1)_j / grid), lane by lane, each count_i times unless count is NULL.
- */
+/* Whether a column is 1 in all rows of the block, as is the intercept. */
+ALWAYS_INLINE int is_constant_one(const struct nonzero_column *column) {
+    return column->rows == (1U << ROWS_PER_BLOCK) - 1 && column->value == 1.0;
+}
+
+/* sums[j][m] += round(s_mi (x_i, 1)_j / grid_m), lane by lane, each count_i times unless count is
+ * NULL; shifts: of the grids, see grid_rounding.h. n_models is a constant. */
 ALWAYS_INLINE void add_nonzero_numbers(struct nonzero_cursor cursor, enum numeric_type type,
-                                       int64_t number_bytes, const struct tabular_matrix *table,
-                                       const double *s, const int64_t *count, double shift,
-                                       wide_u64 *sums) {
-    const wide_u64 shift_bits = (wide_u64)(shift - (wide_f64){0});
-    const double step = table->step;
-    wide_f64 factor[BLOCK_WIDES];
-    wide_u64 times[BLOCK_WIDES], ones = {0};
-    for (int v = 0; v < BLOCK_WIDES; v++) {
-        factor[v] = *(const loose_wide *)(s + v * WIDE_DOUBLES);
-        if (count)
-            memcpy(&times[v], count + v * WIDE_DOUBLES, sizeof times[v]);
-        wide_u64 integers = (wide_u64)(factor[v] + shift) - shift_bits;
-        if (count)
-            integers *= times[v];
-        ones += integers;
-    }
-    sums[table->n_columns] += ones;
-    while (cursor.column < cursor.end) {
-        wide_u64 *sum = &sums[cursor.column->column];
-        wide_u64 total = *sum;
-        wide_f64 entries[BLOCK_WIDES];
-        next_nonzero_entries(&cursor, type, number_bytes, step, entries);
+                                       const struct tabular_matrix *table,
+                                       const double (*s)[ROWS_PER_BLOCK], const int64_t *count,
+                                       const double *shifts, const int n_models, wide_u64 *sums) {
+    wide_f64 factor[MODELS_PER_TILE][BLOCK_WIDES];
+    wide_u64 times[BLOCK_WIDES], ones[MODELS_PER_TILE], shift_bits[MODELS_PER_TILE];
+    if (count)
+        memcpy(times, count, sizeof times);
+    for (int m = 0; m < n_models; m++) {
+        shift_bits[m] = (wide_u64)(shifts[m] - (wide_f64){0});
+        ones[m] = (wide_u64){0};
         for (int v = 0; v < BLOCK_WIDES; v++) {
-            wide_u64 integers = (wide_u64)(factor[v] * entries[v] + shift) - shift_bits;
+            factor[m][v] = *(const loose_wide *)(s[m] + v * WIDE_DOUBLES);
+            wide_u64 integers = (wide_u64)(factor[m][v] + shifts[m]) - shift_bits[m];
             if (count)
                 integers *= times[v];
-            total += integers;
+            ones[m] += integers;
         }
-        *sum = total;
+        sums[table->n_columns * n_models + m] += ones[m];
+    }
+    while (cursor.column < cursor.end) {
+        const struct nonzero_column *column = cursor.column;
+        wide_u64 *sum = &sums[column->column * n_models];
+        wide_f64 entries[BLOCK_WIDES];
+        next_nonzero_entries(&cursor, type, table->step, entries);
+        if (is_constant_one(column)) {
+            for (int m = 0; m < n_models; m++)
+                sum[m] += ones[m];
+            continue;
+        }
+        for (int m = 0; m < n_models; m++) {
+            wide_u64 total = sum[m];
+            for (int v = 0; v < BLOCK_WIDES; v++) {
+                wide_u64 integers =
+                    (wide_u64)(factor[m][v] * entries[v] + shifts[m]) - shift_bits[m];
+                if (count)
+                    integers *= times[v];
+                total += integers;
+            }
+            sum[m] = total;
+        }
     }
 }
 
@@ -137,38 +171,53 @@ ALWAYS_INLINE void add_nonzero_numbers(struct nonzero_cursor cursor, enum numeri
 #define FOR_NUMERIC_TYPE(CALL)                                                                     \
     switch (table->numeric_type) {                                                                 \
     case NUMERIC_F32:                                                                              \
-        CALL(NUMERIC_F32, sizeof(float)) break;                                                    \
+        CALL(NUMERIC_F32) break;                                                                   \
     case NUMERIC_F64:                                                                              \
-        CALL(NUMERIC_F64, sizeof(double)) break;                                                   \
+        CALL(NUMERIC_F64) break;                                                                   \
     case NUMERIC_U8:                                                                               \
-        CALL(NUMERIC_U8, sizeof(uint8_t)) break;                                                   \
+        CALL(NUMERIC_U8) break;                                                                    \
     case NUMERIC_U16:                                                                              \
-        CALL(NUMERIC_U16, sizeof(uint16_t)) break;                                                 \
+        CALL(NUMERIC_U16) break;                                                                   \
     }
 
-static __attribute__((noinline)) void multiply_nonzero_block(const struct tabular_matrix *table,
-                                                             const struct nonzero_columns *nonzero,
-                                                             int64_t first, const double *w,
-                                                             double *p) {
+/* For one model, or MODELS_PER_TILE of them. */
+static __attribute__((noinline)) void
+multiply_nonzero_block(const struct tabular_matrix *table, const struct nonzero_columns *nonzero,
+                       int64_t first, const double *w, int n_models, double (*p)[ROWS_PER_BLOCK]) {
     const struct nonzero_cursor cursor = nonzero_block(table, nonzero, first);
-#define MULTIPLY(TYPE, BYTES) multiply_nonzero_numbers(cursor, TYPE, BYTES, table->step, w, p);
-    FOR_NUMERIC_TYPE(MULTIPLY)
+#define MULTIPLY(TYPE) multiply_nonzero_numbers(cursor, TYPE, table->step, w, 1, p);
+#define MULTIPLY_SEVERAL(TYPE)                                                                     \
+    multiply_nonzero_numbers(cursor, TYPE, table->step, w, MODELS_PER_TILE, p);
+    if (n_models == 1)
+        FOR_NUMERIC_TYPE(MULTIPLY)
+    else
+        FOR_NUMERIC_TYPE(MULTIPLY_SEVERAL)
 #undef MULTIPLY
+#undef MULTIPLY_SEVERAL
 }
 
-static __attribute__((noinline)) void add_nonzero_block(const struct tabular_matrix *table,
-                                                        const struct nonzero_columns *nonzero,
-                                                        int64_t first, const double *s,
-                                                        const int64_t *count, double shift,
-                                                        wide_u64 *sums) {
+/* The same. */
+static __attribute__((noinline)) void
+add_nonzero_block(const struct tabular_matrix *table, const struct nonzero_columns *nonzero,
+                  int64_t first, const double (*s)[ROWS_PER_BLOCK], const int64_t *count,
+                  const double *shifts, int n_models, wide_u64 *sums) {
     const struct nonzero_cursor cursor = nonzero_block(table, nonzero, first);
-#define ADD(TYPE, BYTES) add_nonzero_numbers(cursor, TYPE, BYTES, table, s, NULL, shift, sums);
-#define ADD_MULTIPLES(TYPE, BYTES)                                                                 \
-    add_nonzero_numbers(cursor, TYPE, BYTES, table, s, count, shift, sums);
-    if (count)
-        FOR_NUMERIC_TYPE(ADD_MULTIPLES)
-    else
+#define ADD(TYPE) add_nonzero_numbers(cursor, TYPE, table, s, NULL, shifts, 1, sums);
+#define ADD_MULTIPLES(TYPE) add_nonzero_numbers(cursor, TYPE, table, s, count, shifts, 1, sums);
+#define ADD_SEVERAL(TYPE)                                                                          \
+    add_nonzero_numbers(cursor, TYPE, table, s, NULL, shifts, MODELS_PER_TILE, sums);
+#define ADD_MULTIPLES_OF_SEVERAL(TYPE)                                                             \
+    add_nonzero_numbers(cursor, TYPE, table, s, count, shifts, MODELS_PER_TILE, sums);
+    if (n_models == 1 && !count)
         FOR_NUMERIC_TYPE(ADD)
+    else if (n_models == 1)
+        FOR_NUMERIC_TYPE(ADD_MULTIPLES)
+    else if (!count)
+        FOR_NUMERIC_TYPE(ADD_SEVERAL)
+    else
+        FOR_NUMERIC_TYPE(ADD_MULTIPLES_OF_SEVERAL)
 #undef ADD
 #undef ADD_MULTIPLES
+#undef ADD_SEVERAL
+#undef ADD_MULTIPLES_OF_SEVERAL
 }

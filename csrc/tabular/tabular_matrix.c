@@ -99,23 +99,26 @@ static int is_second(atomic_int *passes) {
     return atomic_load(passes) < 2 && atomic_fetch_add(passes, 1) == 1;
 }
 
-void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int64_t n_models,
-                  int n_threads) {
-    struct pass_memory *memory = table->memory;
-    if (n_models) {
-        if (is_second(&memory->passes_of_models))
-            atomic_store(&memory->additions, list_row_additions(table, n_rows, n_threads));
-    } else if (is_second(&memory->passes)) {
-        atomic_store(&memory->nonzero, find_nonzero_columns(table, n_rows, n_threads));
-    }
-}
-
 const struct nonzero_columns *nonzero_columns_of(const struct tabular_matrix *table) {
     return atomic_load_explicit(&table->memory->nonzero, memory_order_acquire);
 }
 
+const struct nonzero_columns *nonzero_columns_for_models(const struct tabular_matrix *table) {
+    const struct nonzero_columns *nonzero = nonzero_columns_of(table);
+    return nonzero && nonzero->serve_models ? nonzero : NULL;
+}
+
 const struct row_additions *row_additions_of(const struct tabular_matrix *table) {
     return atomic_load_explicit(&table->memory->additions, memory_order_acquire);
+}
+
+void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int64_t n_models,
+                  int n_threads) {
+    struct pass_memory *memory = table->memory;
+    if (is_second(&memory->passes))
+        atomic_store(&memory->nonzero, find_nonzero_columns(table, n_rows, n_threads));
+    if (n_models && is_second(&memory->passes_of_models) && !nonzero_columns_for_models(table))
+        atomic_store(&memory->additions, list_row_additions(table, n_rows, n_threads));
 }
 
 /* Prefetches a row at a random place. */

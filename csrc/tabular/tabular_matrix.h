@@ -85,14 +85,15 @@ static inline double number_at(const struct tabular_matrix *table, int64_t at) {
 int plan_tabular(struct tabular_matrix *table);
 void free_tabular_plan(struct tabular_matrix *table);
 
-/* Call before each pass over all n_rows rows: the second pass finds the nonzero columns, and the
- * second pass of several models the additions of each row, in n_threads threads, because a table
- * that is read twice will be read often. */
+/* Call before each pass over all n_rows rows: the second pass finds the nonzero columns, and
+ * without them the second pass of several models the additions of each row, in n_threads threads,
+ * because a table that is read twice will be read often. */
 void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int64_t n_models,
                   int n_threads);
 
 /* What prepare_pass() has found, or NULL. */
 const struct nonzero_columns *nonzero_columns_of(const struct tabular_matrix *table);
+const struct nonzero_columns *nonzero_columns_for_models(const struct tabular_matrix *table);
 const struct row_additions *row_additions_of(const struct tabular_matrix *table);
 
 /* An expand_rows_fn (row_blocks.h): rows of doubles. */

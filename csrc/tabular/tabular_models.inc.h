@@ -2,7 +2,7 @@
  * lanes of vectors: a category adds one vector of weights to the products of all of them, and each
  * row adds one vector to the sums of its categories. The bits are those of single passes.
  *
- * Needs: dense/clipped_gradient_sum.inc.h, dense/dense_rows.inc.h, tabular/tabular_rows.inc.h. */
+ * Needs: tabular/nonzero_models.inc.h, tabular/tabular_passes.inc.h. */
 
 /* Models in a group, rows whose slots are filled together, and groups that share one read of the
  * rows' additions and categories. */
@@ -60,7 +60,10 @@ table_models_scratch_in(void *workspace, const struct tabular_matrix *table, int
 
 static int64_t tabular_models_workspace_bytes(const struct dense_rows *rows,
                                               const struct pass *pass) {
-    return table_models_scratch_in(NULL, table_of(rows), pass->n_models).rows.bytes;
+    const struct tabular_matrix *table = table_of(rows);
+    const int64_t bytes = table_models_scratch_in(NULL, table, pass->n_models).rows.bytes;
+    const int64_t nonzero = nonzero_models_scratch_in(NULL, table, NULL, pass->n_models).rows.bytes;
+    return bytes > nonzero ? bytes : nonzero;
 }
 
 static void pack_group_weights(const struct tabular_matrix *table, const double *w, int lane,
@@ -369,6 +372,11 @@ static void flush_group(const struct dense_rows *rows, const struct model_group 
 static void tabular_clipped_gradient_sums(const struct dense_rows *rows, int64_t begin, int64_t end,
                                           const struct pass *pass, void *out, void *workspace) {
     const struct tabular_matrix *table = table_of(rows);
+    const struct nonzero_columns *nonzero = rows->batch ? NULL : nonzero_columns_for_models(table);
+    if (nonzero) {
+        nonzero_clipped_gradient_sums(rows, begin, end, pass, nonzero, out, workspace);
+        return;
+    }
     const struct table_models_scratch scratch =
         table_models_scratch_in(workspace, table, pass->n_models);
     const struct row_additions *lists = rows->batch ? NULL : row_additions_of(table);

@@ -9,6 +9,8 @@
 #include "vector/grid_rounding.h"
 #include "vector/lanes.h"
 
+#define LARGEST_EXP_F64 708.0 /* arguments of exp: at most this far from 0 */
+
 /* 2^k from shifted = k + SHIFT_F64, -1022 <= k <= 1024 (infinity): the low bits of `shifted` are k.
  */
 ALWAYS_INLINE double two_to_f64(double shifted) {
@@ -19,7 +21,7 @@ ALWAYS_INLINE double two_to_f64(double shifted) {
  * x = k log 2 + r, |r| <= log(2)/2; reduced = exp(r) - 1 = r + r^2 c(r) with c interpolating
  * (exp(r) - 1 - r)/r^2 at Chebyshev nodes, relative error 2.3e-16. */
 ALWAYS_INLINE double exp_parts_f64(double x, double *two_to_k) {
-    x = x < -708.0 ? -708.0 : x;
+    x = x < -LARGEST_EXP_F64 ? -LARGEST_EXP_F64 : x;
     double shifted = x * 1.4426950408889634 + SHIFT_F64;
     double k = shifted - SHIFT_F64;
     double r = (x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10;

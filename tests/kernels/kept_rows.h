@@ -235,9 +235,10 @@ static void put_number(const struct program *program, enum numeric_type type, vo
         ((uint16_t *)numbers)[at] = (uint16_t)below(program, 300);
 }
 
-/* Alternating numbers and categories, including codes of no category. Freed by close_table(). */
+/* Alternating numbers and categories, including codes of no category; within runs of run_length
+ * rows only the first number changes. Freed by close_table(). */
 static void make_table(const struct program *program, enum numeric_type type, int code_bytes,
-                       int64_t n, int64_t n_numeric, int64_t n_categorical,
+                       int64_t n, int64_t n_numeric, int64_t n_categorical, int64_t run_length,
                        struct kept_rows *kept) {
     int64_t *places = integer_room(program, n_numeric), d = 0;
     int64_t *first = integer_room(program, n_categorical);
@@ -253,17 +254,26 @@ static void make_table(const struct program *program, enum numeric_type type, in
             d += sizes[j++];
         }
     }
-    void *numbers = program->room((size_t)(n * n_numeric * bytes_of_number(type)));
-    void *codes = program->room((size_t)(n * n_categorical * code_bytes));
+    const size_t row_bytes = (size_t)(n_numeric * bytes_of_number(type));
+    const size_t code_row_bytes = (size_t)(n_categorical * code_bytes);
+    char *numbers = program->room((size_t)n * row_bytes);
+    char *codes = program->room((size_t)n * code_row_bytes);
     for (int64_t i = 0; i < n; i++) {
+        char *row = numbers + (size_t)i * row_bytes, *code_row = codes + (size_t)i * code_row_bytes;
         for (int64_t k = 0; k < n_numeric; k++)
-            put_number(program, type, numbers, i * n_numeric + k, i, k);
+            put_number(program, type, row, k, i, k);
+        if (i % shape.run_length) {
+            const size_t first = n_numeric ? (size_t)bytes_of_number(type) : 0;
+            memcpy(row + first, row + first - row_bytes, row_bytes - first);
+            memcpy(code_row, code_row - code_row_bytes, code_row_bytes);
+            continue;
+        }
         for (int64_t j = 0; j < n_categorical; j++) {
             const int64_t code = below(program, sizes[j] + 1);
             if (code_bytes == 1)
-                ((uint8_t *)codes)[i * n_categorical + j] = (uint8_t)code;
+                ((uint8_t *)code_row)[j] = (uint8_t)code;
             else
-                ((uint16_t *)codes)[i * n_categorical + j] = (uint16_t)code;
+                ((uint16_t *)code_row)[j] = (uint16_t)code;
         }
     }
     struct tabular_matrix *table = &kept->table;

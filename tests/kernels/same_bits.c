@@ -108,9 +108,10 @@ static void run_other_rows(void) {
         run_wide_gradients(&same_bits, kernels, &kept_rows, n_threads);
         memory_used = 0;
     }
-    for (int variant = 0; variant < 8; variant++) {
-        make_table(&same_bits, (enum numeric_type)(variant / 2), 1 + variant % 2, SOME_ROWS,
-                   variant * 5 % 8, variant + 1, &kept_rows);
+    for (int variant = 0; variant < 16; variant++) {
+        const int kind = variant % 8;
+        const struct table_shape shape = {SOME_ROWS, kind * 5 % 8, kind + 1, variant < 8 ? 1 : 40};
+        make_table(&same_bits, (enum numeric_type)(kind / 2), 1 + kind % 2, shape, &kept_rows);
         run_kept("table", variant);
         close_table(&kept_rows);
     }

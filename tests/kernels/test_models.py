@@ -17,7 +17,7 @@ from reference.kernel_calls import (
     run,
     weights,
 )
-from reference.tabular_data import both, numeric_dtypes, random_table
+from reference.tabular_data import LAYOUTS, both, numeric_dtypes, random_table, runs, spoil, targets
 
 GRID = 2.0**-23
 
@@ -142,7 +142,7 @@ def assert_tables_agree(table, y, k, threads=1, counts=None, folds=None, loss="l
         assert together(rows, loss, models, threads, folds, left_out) == expected
     if folds is None:
         assert one_by_one(rows, loss, models) == expected
-    return rows.x.addition_bytes
+    return rows.x
 
 
 @numeric_dtypes
@@ -151,7 +151,7 @@ def test_tables(instruction_set, dtype, parts):
     table = random_table(133, parts, dtype)
     y = np.random.default_rng(1).choice([-1.0, 1.0, np.nan], 133, p=[0.5, 0.4, 0.1])
     for k in (1, 2, 8, 9):
-        listed = assert_tables_agree(table, y, k)
+        listed = assert_tables_agree(table, y, k).addition_bytes
         assert (listed > 0) == (parts != TABLE_LAYOUTS["numbers"])  # with no zeros to leave out
 
 
@@ -164,9 +164,11 @@ def test_tables(instruction_set, dtype, parts):
 )
 def test_additions_are_those_of_dense_rows(parts, n_rows, k):
     table, y = random_table(n_rows, parts, np.float64), np.ones(n_rows)
-    listed = assert_tables_agree(table, y, k)
+    read = assert_tables_agree(table, y, k)
     bytes_of_a_row = 2 * parts.count(0) + 4 * (len(parts) - 1)
-    assert (listed > 0) == (len(parts) > 1 and 4 * bytes_of_a_row <= 8 * table.n_columns)
+    worth_listing = len(parts) > 1 and 4 * bytes_of_a_row <= 8 * table.n_columns
+    if read.addition_bytes or not read.nonzero_bytes:
+        assert (read.addition_bytes > 0) == worth_listing
 
 
 @numeric_dtypes
@@ -182,13 +184,13 @@ def test_products_and_sums_that_many_rows_share(instruction_set, dtype):
     codes = np.stack([rng.binomial(size, 0.3, n_rows) for size in layout.sizes], axis=1).astype(np.uint8)
     y = rng.choice([-1.0, 1.0], n_rows)
     for threads in (1, 2):
-        assert assert_tables_agree(TabularMatrix(numeric, codes, layout), y, 9, threads) > 0
+        assert assert_tables_agree(TabularMatrix(numeric, codes, layout), y, 9, threads).addition_bytes > 0
 
 
 def test_rows_with_too_many_terms_have_no_lists():
     for parts, listed in (((40,) * 64, True), ((40,) * 65, False), ((6000, 2), True), ((6200, 2), False)):
         table = random_table(20, parts)
-        assert (assert_tables_agree(table, np.ones(20), 2) > 0) == listed
+        assert (assert_tables_agree(table, np.ones(20), 2).addition_bytes > 0) == listed
 
 
 def test_a_product_of_minus_zero_is_that_of_dense_rows():
@@ -214,3 +216,24 @@ def test_tables_in_threads():
     folds = np.random.default_rng(3).integers(-1, 4, 9001).astype(np.int32)
     for threads in (1, 2, 3):
         assert_tables_agree(table, y, 5, threads=threads, folds=folds)
+
+
+@numeric_dtypes
+@pytest.mark.parametrize("k", [1, 3, 4, 9])
+def test_tables_by_nonzero_columns(instruction_set, dtype, k):
+    n_rows = 333
+    table, y = spoil(runs(n_rows, LAYOUTS["KDD"], dtype)), targets(n_rows)
+    rng = np.random.default_rng(k)
+    counts = np.where(rng.random(n_rows) < 0.5, 1, rng.integers(2, 2**30, n_rows))
+    counts[100:150] = 1  # whole blocks of single records
+    folds = rng.integers(-1, 4, n_rows).astype(np.int32)
+    for arguments in ({}, {"counts": counts}, {"folds": folds, "threads": 2}):
+        read = assert_tables_agree(table, y, k, **arguments)
+        assert read.nonzero_bytes > 0 == read.addition_bytes
+
+
+@each_loss
+def test_every_loss_by_nonzero_columns(loss):
+    table = runs(200, LAYOUTS["KDD"])
+    folds = np.random.default_rng(2).integers(-1, 4, 200).astype(np.int32)
+    assert assert_tables_agree(table, targets(200), 6, folds=folds, loss=loss).nonzero_bytes > 0

@@ -165,8 +165,9 @@ static uint64_t run_rows(const struct kernel_table *kernels, int kind, int n_thr
         make_sparse(&races, REAL_F64, INDEX_I32, SOME_ROWS, 20, &kept);
     else if (kind == 2)
         make_columns(&races, kernels, REAL_F32, SOME_ROWS, 5, &kept);
-    else if (kind == 3)
-        make_table(&races, NUMERIC_U8, 1, SOME_ROWS, 3, 4, &kept);
+    else if (kind < 5)
+        make_table(&races, NUMERIC_U8, 1, (struct table_shape){SOME_ROWS, 3, 4, kind == 3 ? 1 : 40},
+                   &kept);
     else {
         make_wide_sparse(&races, REAL_F64, &kept);
         run_wide_gradients(&races, kernels, &kept, n_threads);
@@ -174,13 +175,13 @@ static uint64_t run_rows(const struct kernel_table *kernels, int kind, int n_thr
     }
     run_kept_rows(&races, kernels, &kept, 1, n_threads);
     run_record_index(&races, 100);
-    if (kind == 3)
+    if (kind >= 3)
         close_table(&kept);
     return fingerprint;
 }
 
 int main(int argc, char **argv) {
-    enum { N_KINDS = 5 };
+    enum { N_KINDS = 6 };
     if (argc > 1 && strcmp(argv[1], "race") == 0) {
         GOMP_parallel(race, NULL, 4, 0);
         return 0;

@@ -78,6 +78,22 @@ LAYOUTS = {
 }
 
 
+def runs(n_rows, parts, dtype=np.float32, seed=0):
+    """Runs of rows of a few kinds, as in logs: most columns are constant or 0 within a run.
+
+    Two numeric columns vary from row to row.
+    """
+    rng = np.random.default_rng([seed, n_rows])
+    kinds = random_table(2 + n_rows // 40, parts, dtype, seed)
+    which = np.repeat(rng.integers(0, len(kinds), n_rows), rng.geometric(1 / 20, n_rows))[:n_rows]
+    table = kinds[which]
+    numeric = np.array(table.numeric)
+    numeric[:, rng.random(numeric.shape[1]) < 0.7] = 0
+    own = rng.integers(0, max(1, numeric.shape[1]), 2 * min(1, numeric.shape[1]))
+    numeric[:, own] = random_table(n_rows, parts, dtype, seed + 1).numeric[:, own]
+    return table.with_rows(numeric, table.codes)
+
+
 def spoil(table, seed=0):
     """The same rows, including huge, tiny, zero, NaN and infinite ones if numbers are floats."""
     numeric = np.array(table.numeric)

@@ -117,18 +117,21 @@ def _merged(X: Any, y: NDArray[Any], n_threads: int | None) -> tuple[Any, NDArra
     first, counts = distinct_records(parts, n_rows, threads_for(n_threads, size))
     order = np.argsort(first, kind="stable")
     if isinstance(matrix, TabularMatrix):
-        order = order[grouped_by_zeros(matrix[first[order]])]
+        order = order[grouped_by_zeros(matrix[first[order]], counts[order])]
     first = first[order]
     return matrix[first], y[first], counts[order]
 
 
-def grouped_by_zeros(table: TabularMatrix) -> Integers:
-    """A permutation after which rows whose dense form is 0 in the same columns are neighbours."""
+def grouped_by_zeros(table: TabularMatrix, counts: Integers) -> Integers:
+    """A permutation after which rows whose dense form is 0 in the same columns are neighbours.
+
+    Among these, records that occur once come first: passes need no products with counts for them.
+    """
     nonzero = np.packbits(table.numeric != 0, axis=1)
     octets = np.concatenate([nonzero, table.codes.view(np.uint8)], axis=1)
     words = np.zeros((len(table), -(-octets.shape[1] // 8)), dtype=np.uint64)
     words.view(np.uint8)[:, : octets.shape[1]] = octets
-    return np.lexsort(words.T)
+    return np.lexsort([counts > 1, *words.T])
 
 
 def _matrix_parts(X: Any) -> tuple[Any, Parts]:

@@ -87,7 +87,7 @@ class CompactRows:
         X, keys, counts = aggregate(self._matrix, self._keys, n_threads=self._settings.n_threads)
         table = as_table(X) if nonzero_share(X) <= pass_.densest_for_codes else None
         if table is not None:
-            order = grouped_by_zeros(table)
+            order = grouped_by_zeros(table, counts)
             X, keys, counts = table[order], keys[order], counts[order]
         settings = replace(self._settings, multiplicity=Multiplicity(counts))
         if keys.dtype.names is None:
