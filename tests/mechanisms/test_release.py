@@ -12,6 +12,7 @@ from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import replace_noise
+from dperm.mechanisms.random_source import random_source
 from dperm.mechanisms.release import Releaser, gaussian_sums
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.separate_sums import SeparateSums
@@ -105,11 +106,12 @@ def test_equal_sums_are_equal_and_within_the_budget():
     assert poor.budget.spent_units == 0
 
 
-def test_sums_of_several_fits_have_the_noise_and_the_charges_of_single_releases():
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_sums_of_several_fits_have_the_noise_and_the_charges_of_single_releases(n_threads):
     steps, multipliers, bounds = 2500, (20.0, 30.0, 25.0), (1.0, 4.0, 0.5)
     together = [releaser(epsilon=80.0, seed=seed) for seed in range(3)]
     single = [releaser(epsilon=80.0, seed=seed) for seed in range(3)]
-    noisy_sums = gaussian_sums(together, multipliers, steps)
+    noisy_sums = gaussian_sums(together, multipliers, steps, n_threads)
     for t in range(steps):
         sums = SeparateSums(
             np.arange(6).reshape(3, 2) + t,
@@ -128,6 +130,21 @@ def test_sums_of_several_fits_have_the_noise_and_the_charges_of_single_releases(
         noisy_sums(sums)
     with pytest.raises(ValueError, match="zip"):
         gaussian_sums(together, multipliers, 2)(sums[:2])
+
+
+def test_fits_that_share_a_source_draw_in_turn():
+    def noise(n_threads):
+        source = random_source(1)
+        doors = [releaser(epsilon=80.0, seed=source) for _ in range(4)]
+        sums = SeparateSums(
+            np.zeros((4, 2048), dtype=np.int64),
+            grids=(1.0,) * 4,
+            add_or_remove=(64.0,) * 4,
+            replace_one=(128.0,) * 4,
+        )
+        return gaussian_sums(doors, (20.0,) * 4, 2, n_threads)(sums)
+
+    assert np.array_equal(noise(1), noise(4))
 
 
 def test_no_noise_is_drawn_unless_every_fit_can_pay():

@@ -248,7 +248,8 @@ def _descent(fits: Sequence[_OpenFit]) -> Descent:
     velocity = np.zeros_like(w)
     average = SuffixAverage(steps + 1, first.averaged)
     average.add(w)
-    noisy_sums = gaussian_sums([own.release for own in fits], [own.multiplier for own in fits], steps)
+    releasers, multipliers = [own.release for own in fits], [own.multiplier for own in fits]
+    noisy_sums = gaussian_sums(releasers, multipliers, steps, first.fit.objective.n_threads)
     for t in range(1, steps + 1):
         # 1. noisy gradient of the clipped mean loss, and of the ridge term
         gradient_sums = yield GradientRequest(w, clips, radii, frame.linear_map)

@@ -8,25 +8,31 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm._kernels.row_kernels import draw_together
+from dperm._kernels.samplers import RandomBits
+from dperm._kernels.threads import threads_for
+from dperm.mechanisms.hooks import samplers
+from dperm.mechanisms.noise import grid_exponent
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.separate_sums import SeparateSums
 
 _NUMBERS_AT_ONCE = 4096
+_ENTRIES_PER_NUMBER = 64  # of a matrix, which a pass reads in the time in which a number is drawn
 
 #: Charges several releases of a sum like the given one; returns the standard deviation of the noise.
 Charge = Callable[[Bounded, int], float]
-#: Draws noise of a standard deviation, for a grid and of a shape.
-Draw = Callable[[float, float, tuple[int, ...]], NDArray[np.int64]]
 
 
 class EqualNoise:
     """Noise for `count` vector sums of each of several fits: see `gaussian_sums` of `release`.
 
-    `charges` and `draws` have an entry for each fit.
+    `charges` and `bits` have an entry for each fit.
     """
 
-    def __init__(self, count: int, charges: Sequence[Charge], draws: Sequence[Draw]) -> None:
-        self._left, self._charges, self._draws = count, charges, draws
+    def __init__(
+        self, count: int, charges: Sequence[Charge], bits: Sequence[RandomBits], n_threads: int | None
+    ) -> None:
+        self._left, self._charges, self._bits, self._n_threads = count, charges, bits, n_threads
         self._terms: tuple[object, ...] | None = None
         self._sigmas: list[float] = []
         self._noise: Iterator[NDArray[np.int64]] = iter(())
@@ -50,5 +56,9 @@ class EqualNoise:
 
     def _block(self, sums: SeparateSums) -> NDArray[np.int64]:
         shape = min(self._left, max(1, _NUMBERS_AT_ONCE // math.prod(sums.shape))), *sums.shape
-        fits = zip(self._draws, self._sigmas, sums.grids, strict=True)
-        return np.stack([draw(sigma, grid, shape) for draw, sigma, grid in fits], axis=1)
+        draw = samplers().gaussian_ahead
+        fits = zip(self._bits, self._sigmas, sums.grids, strict=True)
+        draws = [draw(bits, sigma, grid_exponent(grid), shape) for bits, sigma, grid in fits]
+        n_threads = threads_for(self._n_threads, len(draws) * math.prod(shape) * _ENTRIES_PER_NUMBER)
+        draw_together(draws, min(n_threads, len(draws)))
+        return np.stack([own._result() for own in draws], axis=1)

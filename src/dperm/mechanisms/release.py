@@ -152,7 +152,7 @@ class Releaser:
         ndarray of float64, same shape as the sum
         """
         sigma = self._charge_gaussian(noise_multiplier, private, 1)
-        noise = self._gaussian_noise(sigma, private.grid, private.shape)
+        noise = samplers().gaussian(self._bits, sigma, grid_exponent(private.grid), private.shape)
         return (private._integers + noise) * np.float64(private.grid)
 
     def _charge_gaussian(self, noise_multiplier: float, private: Bounded, count: int) -> float:
@@ -163,9 +163,6 @@ class Releaser:
         event = gaussian_release(noise_multiplier)
         self._spend(ReleaseRecord(event, sensitivity, sigma, private.grid, count=count))
         return sigma
-
-    def _gaussian_noise(self, sigma: float, grid: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        return samplers().gaussian(self._bits, sigma, grid_exponent(grid), shape)
 
     def gaussian_sums(self, noise_multiplier: float, count: int) -> Callable[[Bounded], Array]:
         """Release `count` vector sums of the same shape and sensitivity as by :meth:`gaussian_sum`.
@@ -466,13 +463,16 @@ class Releaser:
 
 
 def gaussian_sums(
-    releasers: Sequence[Releaser], noise_multipliers: Sequence[float], count: int
+    releasers: Sequence[Releaser],
+    noise_multipliers: Sequence[float],
+    count: int,
+    n_threads: int | None = None,
 ) -> Callable[[SeparateSums], Array]:
     """Release, `count` times, one vector sum of each of several fits as by :meth:`Releaser.gaussian_sum`.
 
     The returned function releases one sum of each fit at a time, with the bits of `gaussian_sum`; all sums of
     a fit have the same shape and sensitivity. All are charged when the first ones are released, before any
-    noise is drawn, so that the noise of several can be drawn at once.
+    noise is drawn, so that the noise of several can be drawn at once, in up to `n_threads` threads.
 
     Raises
     ------
@@ -491,7 +491,7 @@ def gaussian_sums(
         functools.partial(release._charge_gaussian, multiplier)
         for release, multiplier in zip(releasers, noise_multipliers, strict=True)
     ]
-    noise = EqualNoise(count, charges, [release._gaussian_noise for release in releasers])
+    noise = EqualNoise(count, charges, [release._bits for release in releasers], n_threads)
 
     def release_next(sums: SeparateSums) -> Array:
         integers, grids = noise.noise_of(sums)
