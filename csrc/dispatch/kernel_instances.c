@@ -13,6 +13,7 @@
 #include "vector/grid_rounding.h"
 #include "vector/lanes.h"
 #include "memory/aligned_memory.h"
+#include "tabular/column_order.h"
 #include "tabular/nonzero_columns.h"
 #include "tabular/row_additions.h"
 #include "loss/loss_curvatures.h"
@@ -116,17 +117,12 @@ static int64_t image_workspace_bytes(const struct dense_rows *rows, const struct
            (int64_t)tiles_bytes(image_units);
 }
 
-/* The usual workspace, then a block of rows, and the weights and sums of every model. */
-static int64_t models_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
-    return whole_units(workspace_bytes(rows, pass)) + (ROWS_PER_BLOCK + 2 * pass->n_models) *
-                                                          UNIT_BYTES *
-                                                          layout_of_f64(rows->n_columns).units;
-}
-
 #include "dense/clipped_gradient_sums.inc.h"
 #include "dense/gram_sum.inc.h"
 #include "dense/scale_counts.inc.h"
 #include "dense/weighted_images.inc.h"
+#include "dense/model_tiles.inc.h"
+#include "dense/transposed_models.inc.h"
 #include "tabular/nonzero_models.inc.h"
 #include "tabular/tabular_models.inc.h"
 #undef REAL_IS_F32
@@ -154,6 +150,16 @@ static int64_t models_workspace_bytes(const struct dense_rows *rows, const struc
 #include "dense/column_tiles.inc.h"
 #undef REAL_IS_F32
 
+/* The usual workspace, then a block of rows, and the weights and sums of every model. */
+static int64_t models_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
+    const int64_t usual = whole_units(workspace_bytes(rows, pass));
+    const int64_t packed =
+        (ROWS_PER_BLOCK + 2 * pass->n_models) * UNIT_BYTES * layout_of_f64(rows->n_columns).units;
+    struct room transposed = {NULL, 0};
+    transposed_scratch_in(&transposed, rows->n_columns, pass->n_models);
+    return usual + (packed > transposed.bytes ? packed : transposed.bytes);
+}
+
 #define PASTE(a, b) a##b
 #define STRINGIFY(a) #a
 #define TABLE_NAME(level) PASTE(kernel_table_, level)
@@ -179,7 +185,8 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
             OVER_DENSE(predictions),
             [PASS_clipped_gradient_sum] = {BOTH(clipped_gradient_sum), workspace_bytes,
                                            RANGES_OF_INTEGERS},
-            [PASS_clipped_gradient_sums] = {BOTH(clipped_gradient_sums), models_workspace_bytes,
+            [PASS_clipped_gradient_sums] = {{clipped_gradient_sums_f32, any_clipped_gradient_sums},
+                                            models_workspace_bytes,
                                             RANGES_OF_MODELS},
             [PASS_gradient_sum] = {{any_gradient_sum_f32, gradient_sum_f64},
                                    workspace_bytes,

@@ -29,6 +29,18 @@ static inline int64_t round_up(int64_t value, int64_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
 
+/* Pieces of a workspace, one behind the other; without memory they are NULL, and only counted. */
+struct room {
+    char *memory;
+    int64_t bytes; /* taken so far */
+};
+
+static inline void *take_room(struct room *room, int64_t bytes) {
+    void *piece = room->memory ? room->memory + room->bytes : NULL;
+    room->bytes += round_up(bytes, ALIGNMENT);
+    return piece;
+}
+
 static inline void free_aligned(void *memory) {
 #ifdef _WIN32
     _aligned_free(memory);

@@ -7,40 +7,13 @@
 #include "memory/aligned_memory.h"
 #include "tabular/nonzero_group.h"
 
-enum {
-    ROWS = ROWS_PER_NONZERO_BLOCK,
-    BLOCKS = BLOCKS_PER_NONZERO_GROUP,
-    TREE_HEIGHT = 5,
-    NO_NUMBERS = -1
-};
-_Static_assert(1 << TREE_HEIGHT == SLOTS, "a leaf for each slot");
+enum { ROWS = ROWS_PER_NONZERO_BLOCK, BLOCKS = BLOCKS_PER_NONZERO_GROUP, NO_NUMBERS = -1 };
 
 /* A column that is nonzero in the current block. */
 struct found_column {
     struct nonzero_column entry;
     int64_t numeric; /* the numeric column with a number for each row, or NO_NUMBERS */
 };
-
-int open_column_order(struct column_order *order, int64_t n_columns) {
-    order->rank = malloc((size_t)n_columns * sizeof *order->rank);
-    order->leaf = malloc((size_t)n_columns);
-    if (!order->rank || !order->leaf)
-        return 0;
-    const struct slot_map map = slot_map_of(n_columns, UNIT_DOUBLES);
-    int32_t rank = 0;
-    for (int leaf = 0; leaf < SLOTS; leaf++)
-        for (int64_t column = 0; column < n_columns; column++)
-            if (leaf_of_slot(dense_slot(&map, UNIT_DOUBLES, column), UNIT_DOUBLES) == leaf) {
-                order->rank[column] = rank;
-                order->leaf[rank++] = (uint8_t)leaf;
-            }
-    return 1;
-}
-
-void close_column_order(struct column_order *order) {
-    free(order->rank);
-    free(order->leaf);
-}
 
 static int64_t bytes_of_numbers(const struct tabular_matrix *table) {
     return table->n_numeric * table->number_bytes;
@@ -187,6 +160,7 @@ static void list_ranks(struct group_finder *finder) {
 
 static void find_block(struct group_finder *finder, int64_t first) {
     const struct tabular_matrix *table = finder->table;
+    finder->first_row = first;
     const int64_t n_rows = rows_of_block(finder, first);
     memset(finder->is_nonzero, 0, (size_t)words_of_ranks(table) * sizeof *finder->is_nonzero);
     find_numeric[table->numeric_type](
@@ -196,41 +170,22 @@ static void find_block(struct group_finder *finder, int64_t first) {
     list_ranks(finder);
 }
 
-static void write_column(struct group_finder *finder, int64_t first,
-                         const struct found_column *found) {
+/* A write_column_fn. */
+static struct nonzero_column *write_column(void *context, int32_t rank) {
+    struct group_finder *finder = context;
     const struct tabular_matrix *table = finder->table;
-    *finder->next_column++ = found->entry;
-    if (found->numeric == NO_NUMBERS)
-        return;
-    const char *numbers = (const char *)table->numeric + first * bytes_of_numbers(table) +
-                          found->numeric * table->number_bytes;
-    copy_numbers[table->numeric_type](numbers, table->n_numeric, rows_of_block(finder, first),
-                                      finder->next_number);
-    finder->next_number += ROWS * table->number_bytes;
-}
-
-/* Writes the nonzero columns of ranks begin .. end - 1, whose leaves are those of one subtree. The
- * half with more columns comes first: a single column is then added to it without the stack. */
-static void write_columns(struct group_finder *finder, int64_t first, const int32_t *begin,
-                          const int32_t *end, int height) {
-    const int32_t *middle = begin;
-    if (height == 0 || end - begin <= 1) {
-        for (; begin < end; begin++)
-            write_column(finder, first, &finder->found[*begin]);
-        return;
+    const struct found_column *found = &finder->found[rank];
+    *finder->next_column = found->entry;
+    if (found->numeric != NO_NUMBERS) {
+        const char *numbers = (const char *)table->numeric +
+                              finder->first_row * bytes_of_numbers(table) +
+                              found->numeric * table->number_bytes;
+        copy_numbers[table->numeric_type](numbers, table->n_numeric,
+                                          rows_of_block(finder, finder->first_row),
+                                          finder->next_number);
+        finder->next_number += ROWS * table->number_bytes;
     }
-    while (middle < end && !(finder->order->leaf[*middle] >> (height - 1) & 1))
-        middle++;
-    const int left_first = middle - begin >= end - middle;
-    write_columns(finder, first, left_first ? begin : middle, left_first ? middle : end,
-                  height - 1);
-    struct nonzero_column *second = finder->next_column;
-    write_columns(finder, first, left_first ? middle : begin, left_first ? end : middle,
-                  height - 1);
-    if (finder->next_column - second > 1) {
-        second->begins_sum = 1;
-        finder->next_column[-1].merges++;
-    }
+    return finder->next_column++;
 }
 
 /* Copies the group that the finder has written into a single allocation; NULL when memory ran out.
@@ -264,8 +219,7 @@ struct nonzero_group *find_nonzero_group(struct group_finder *finder, int64_t fi
         const int64_t row = first + b * ROWS;
         if (row < finder->n_rows) {
             find_block(finder, row);
-            write_columns(finder, row, finder->ranks, finder->ranks + finder->n_nonzero,
-                          TREE_HEIGHT);
+            write_in_order(finder->order, finder->ranks, finder->n_nonzero, write_column, finder);
         }
         header.first_column[b + 1] = (uint32_t)(finder->next_column - finder->columns);
         header.first_number[b + 1] =

@@ -2,17 +2,8 @@
 #ifndef DPERM_NONZERO_GROUP_H
 #define DPERM_NONZERO_GROUP_H
 
+#include "tabular/column_order.h"
 #include "tabular/nonzero_columns.h"
-
-/* Dense columns in the order of the leaves of the tree of sums. */
-struct column_order {
-    int32_t *rank; /* of each dense column */
-    uint8_t *leaf; /* of each rank */
-};
-
-/* Returns 0 when memory ran out; close_column_order() may be called in any case. */
-int open_column_order(struct column_order *order, int64_t n_columns);
-void close_column_order(struct column_order *order);
 
 struct found_column;
 
@@ -21,11 +12,11 @@ struct group_finder {
     const struct tabular_matrix *table;
     const struct column_order *order;
     int64_t n_rows;
-    struct found_column *found; /* by rank */
-    uint64_t *is_nonzero;       /* one bit per rank */
-    int32_t *ranks;             /* n_nonzero, ascending */
-    int64_t n_nonzero;
-    unsigned char *any; /* bitwise or of the numbers of all rows of the block */
+    struct found_column *found;   /* by rank */
+    uint64_t *is_nonzero;         /* one bit per rank */
+    int32_t *ranks;               /* n_nonzero, ascending */
+    int64_t n_nonzero, first_row; /* of the current block */
+    unsigned char *any;           /* bitwise or of the numbers of all rows of the block */
     struct nonzero_column *columns, *next_column;
     char *numbers, *next_number;
 };

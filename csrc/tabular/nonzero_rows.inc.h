@@ -8,10 +8,11 @@ _Static_assert(ROWS_PER_NONZERO_BLOCK == ROWS_PER_BLOCK, "blocks are those of th
 
 enum { BLOCK_WIDES = ROWS_PER_BLOCK / WIDE_DOUBLES };
 
-/* The remaining columns of a block, and their numbers. */
+/* The remaining columns of a block, and their numbers; an integer v represents v * step. */
 struct nonzero_cursor {
     const struct nonzero_column *column, *end;
     const char *numbers;
+    double step;
 };
 
 ALWAYS_INLINE struct nonzero_cursor nonzero_block(const struct tabular_matrix *table,
@@ -22,7 +23,8 @@ ALWAYS_INLINE struct nonzero_cursor nonzero_block(const struct tabular_matrix *t
     const int64_t b = block % BLOCKS_PER_NONZERO_GROUP;
     const struct nonzero_cursor cursor = {
         group->columns + group->first_column[b], group->columns + group->first_column[b + 1],
-        group->numbers + group->first_number[b] * ROWS_PER_NONZERO_BLOCK * table->number_bytes};
+        group->numbers + group->first_number[b] * ROWS_PER_NONZERO_BLOCK * table->number_bytes,
+        table->step};
     return cursor;
 }
 
@@ -69,21 +71,21 @@ ALWAYS_INLINE int64_t bytes_of_number(enum numeric_type type) {
 
 /* The block's entries of the next column. */
 ALWAYS_INLINE void next_nonzero_entries(struct nonzero_cursor *cursor, enum numeric_type type,
-                                        double step, wide_f64 *entries) {
+                                        wide_f64 *entries) {
     const struct nonzero_column *column = cursor->column++;
     if (column->rows) {
         for (int v = 0; v < BLOCK_WIDES; v++)
             entries[v] = nonzero_value(column->value, column->rows, v);
     } else {
         for (int v = 0; v < BLOCK_WIDES; v++)
-            entries[v] = nonzero_number(cursor->numbers, type, step, v);
+            entries[v] = nonzero_number(cursor->numbers, type, cursor->step, v);
         cursor->numbers += ROWS_PER_BLOCK * bytes_of_number(type);
     }
 }
 
 /* p[m][i] = <x_i, w_m>; w: n_models numbers a column. n_models is a constant. */
 ALWAYS_INLINE void multiply_nonzero_numbers(struct nonzero_cursor cursor, enum numeric_type type,
-                                            double step, const double *w, const int n_models,
+                                            const double *w, const int n_models,
                                             double (*p)[ROWS_PER_BLOCK]) {
     wide_f64 stack[MAX_OPEN_SUMS][MODELS_PER_TILE][BLOCK_WIDES];
     wide_f64 sum[MODELS_PER_TILE][BLOCK_WIDES] = {{{0}}};
@@ -92,7 +94,7 @@ ALWAYS_INLINE void multiply_nonzero_numbers(struct nonzero_cursor cursor, enum n
         const struct nonzero_column *column = cursor.column;
         const double *weights = w + column->column * n_models;
         wide_f64 entries[BLOCK_WIDES];
-        next_nonzero_entries(&cursor, type, step, entries);
+        next_nonzero_entries(&cursor, type, entries);
         if (column->begins_sum) {
             for (int m = 0; m < n_models; m++)
                 for (int v = 0; v < BLOCK_WIDES; v++) {
@@ -121,10 +123,9 @@ ALWAYS_INLINE int is_constant_one(const struct nonzero_column *column) {
     return column->rows == (1U << ROWS_PER_BLOCK) - 1 && column->value == 1.0;
 }
 
-/* sums[j][m] += round(s_mi (x_i, 1)_j / grid_m), lane by lane, each count_i times unless count is
+/* sums[j][m] += round(s_mi (1, x_i)_j / grid_m), lane by lane, each count_i times unless count is
  * NULL; shifts: of the grids, see grid_rounding.h. n_models is a constant. */
 ALWAYS_INLINE void add_nonzero_numbers(struct nonzero_cursor cursor, enum numeric_type type,
-                                       const struct tabular_matrix *table,
                                        const double (*s)[ROWS_PER_BLOCK], const int64_t *count,
                                        const double *shifts, const int n_models, wide_u64 *sums) {
     wide_f64 factor[MODELS_PER_TILE][BLOCK_WIDES];
@@ -141,13 +142,13 @@ ALWAYS_INLINE void add_nonzero_numbers(struct nonzero_cursor cursor, enum numeri
                 integers *= times[v];
             ones[m] += integers;
         }
-        sums[table->n_columns * n_models + m] += ones[m];
+        sums[m] += ones[m];
     }
     while (cursor.column < cursor.end) {
         const struct nonzero_column *column = cursor.column;
-        wide_u64 *sum = &sums[column->column * n_models];
+        wide_u64 *sum = &sums[(column->column + 1) * n_models];
         wide_f64 entries[BLOCK_WIDES];
-        next_nonzero_entries(&cursor, type, table->step, entries);
+        next_nonzero_entries(&cursor, type, entries);
         if (is_constant_one(column)) {
             for (int m = 0; m < n_models; m++)
                 sum[m] += ones[m];
@@ -165,6 +166,13 @@ ALWAYS_INLINE void add_nonzero_numbers(struct nonzero_cursor cursor, enum numeri
             sum[m] = total;
         }
     }
+}
+
+static int64_t sum_of_lanes(const wide_u64 *sum) {
+    uint64_t total = 0;
+    for (int lane = 0; lane < WIDE_DOUBLES; lane++)
+        total += (*sum)[lane];
+    return (int64_t)total;
 }
 
 /* One loop per type of numbers, in which it is a constant. */
@@ -185,9 +193,8 @@ static __attribute__((noinline)) void
 multiply_nonzero_block(const struct tabular_matrix *table, const struct nonzero_columns *nonzero,
                        int64_t first, const double *w, int n_models, double (*p)[ROWS_PER_BLOCK]) {
     const struct nonzero_cursor cursor = nonzero_block(table, nonzero, first);
-#define MULTIPLY(TYPE) multiply_nonzero_numbers(cursor, TYPE, table->step, w, 1, p);
-#define MULTIPLY_SEVERAL(TYPE)                                                                     \
-    multiply_nonzero_numbers(cursor, TYPE, table->step, w, MODELS_PER_TILE, p);
+#define MULTIPLY(TYPE) multiply_nonzero_numbers(cursor, TYPE, w, 1, p);
+#define MULTIPLY_SEVERAL(TYPE) multiply_nonzero_numbers(cursor, TYPE, w, MODELS_PER_TILE, p);
     if (n_models == 1)
         FOR_NUMERIC_TYPE(MULTIPLY)
     else
@@ -202,12 +209,11 @@ add_nonzero_block(const struct tabular_matrix *table, const struct nonzero_colum
                   int64_t first, const double (*s)[ROWS_PER_BLOCK], const int64_t *count,
                   const double *shifts, int n_models, wide_u64 *sums) {
     const struct nonzero_cursor cursor = nonzero_block(table, nonzero, first);
-#define ADD(TYPE) add_nonzero_numbers(cursor, TYPE, table, s, NULL, shifts, 1, sums);
-#define ADD_MULTIPLES(TYPE) add_nonzero_numbers(cursor, TYPE, table, s, count, shifts, 1, sums);
-#define ADD_SEVERAL(TYPE)                                                                          \
-    add_nonzero_numbers(cursor, TYPE, table, s, NULL, shifts, MODELS_PER_TILE, sums);
+#define ADD(TYPE) add_nonzero_numbers(cursor, TYPE, s, NULL, shifts, 1, sums);
+#define ADD_MULTIPLES(TYPE) add_nonzero_numbers(cursor, TYPE, s, count, shifts, 1, sums);
+#define ADD_SEVERAL(TYPE) add_nonzero_numbers(cursor, TYPE, s, NULL, shifts, MODELS_PER_TILE, sums);
 #define ADD_MULTIPLES_OF_SEVERAL(TYPE)                                                             \
-    add_nonzero_numbers(cursor, TYPE, table, s, count, shifts, MODELS_PER_TILE, sums);
+    add_nonzero_numbers(cursor, TYPE, s, count, shifts, MODELS_PER_TILE, sums);
     if (n_models == 1 && !count)
         FOR_NUMERIC_TYPE(ADD)
     else if (n_models == 1)

@@ -38,21 +38,19 @@ static int64_t entry_sums_bytes(const struct tabular_matrix *table) {
 }
 
 static struct table_models_scratch
-table_models_scratch_in(void *workspace, const struct tabular_matrix *table, int64_t n_models) {
-    struct table_models_scratch scratch = {.rows = table_scratch_in(workspace, table, NULL),
+table_models_scratch_in(struct room *room, const struct tabular_matrix *table, int64_t n_models) {
+    struct table_models_scratch scratch = {.rows = table_scratch_in(room, table, NULL),
                                            .n_groups = (n_models + GROUP - 1) / GROUP};
-    struct table_scratch *rows = &scratch.rows;
-    scratch.slots = table_piece(rows, workspace, ROWS_TOGETHER * SLOTS * UNIT_BYTES);
-    scratch.groups =
-        table_piece(rows, workspace, scratch.n_groups * (int64_t)sizeof *scratch.groups);
+    scratch.slots = take_room(room, ROWS_TOGETHER * SLOTS * UNIT_BYTES);
+    scratch.groups = take_room(room, scratch.n_groups * (int64_t)sizeof *scratch.groups);
     for (int64_t g = 0; g < scratch.n_groups; g++) {
         struct model_group group = {.first = g * GROUP};
         group.count = n_models - group.first < GROUP ? n_models - group.first : GROUP;
-        group.number_weights = table_piece(rows, workspace, table->n_numeric * UNIT_BYTES);
-        group.places = table_piece(rows, workspace, max_places(table) * UNIT_BYTES);
-        group.number_sums = table_piece(rows, workspace, table->n_numeric * UNIT_BYTES);
-        group.entry_sums = table_piece(rows, workspace, entry_sums_bytes(table));
-        if (workspace)
+        group.number_weights = take_room(room, table->n_numeric * UNIT_BYTES);
+        group.places = take_room(room, max_places(table) * UNIT_BYTES);
+        group.number_sums = take_room(room, table->n_numeric * UNIT_BYTES);
+        group.entry_sums = take_room(room, entry_sums_bytes(table));
+        if (scratch.groups)
             scratch.groups[g] = group;
     }
     return scratch;
@@ -61,9 +59,11 @@ table_models_scratch_in(void *workspace, const struct tabular_matrix *table, int
 static int64_t tabular_models_workspace_bytes(const struct dense_rows *rows,
                                               const struct pass *pass) {
     const struct tabular_matrix *table = table_of(rows);
-    const int64_t bytes = table_models_scratch_in(NULL, table, pass->n_models).rows.bytes;
-    const int64_t nonzero = nonzero_models_scratch_in(NULL, table, NULL, pass->n_models).rows.bytes;
-    return bytes > nonzero ? bytes : nonzero;
+    struct room room = {NULL, 0}, nonzero = {NULL, 0};
+    table_models_scratch_in(&room, table, pass->n_models);
+    table_scratch_in(&nonzero, table, NULL);
+    tiles_in(&nonzero, table->n_columns, pass->n_models);
+    return room.bytes > nonzero.bytes ? room.bytes : nonzero.bytes;
 }
 
 static void pack_group_weights(const struct tabular_matrix *table, const double *w, int lane,
@@ -377,8 +377,9 @@ static void tabular_clipped_gradient_sums(const struct dense_rows *rows, int64_t
         nonzero_clipped_gradient_sums(rows, begin, end, pass, nonzero, out, workspace);
         return;
     }
+    struct room room = {workspace, 0};
     const struct table_models_scratch scratch =
-        table_models_scratch_in(workspace, table, pass->n_models);
+        table_models_scratch_in(&room, table, pass->n_models);
     const struct row_additions *lists = rows->batch ? NULL : row_additions_of(table);
     uint64_t added = 0;
     memset(scratch.slots, 0, ROWS_TOGETHER * SLOTS * UNIT_BYTES);

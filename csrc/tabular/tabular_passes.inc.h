@@ -5,8 +5,10 @@
  * tabular/tabular_rows.inc.h. */
 
 static int64_t tabular_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
+    struct room room = {NULL, 0};
     (void)pass;
-    return table_scratch_in(NULL, table_of(rows), NULL).bytes;
+    table_scratch_in(&room, table_of(rows), NULL);
+    return room.bytes;
 }
 
 /* The nonzero columns, if they are known and the pass is over all rows. */
@@ -92,15 +94,17 @@ nonzero_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64
         now = next;
         next = done;
     }
-    for (int64_t column = 0; column < table->n_columns + rows->intercept; column++)
-        for (int lane = 0; lane < WIDE_DOUBLES; lane++)
-            sum_out[column] += (int64_t)scratch->nonzero_sums[column][lane];
+    for (int64_t column = 0; column < table->n_columns; column++)
+        sum_out[column] += sum_of_lanes(&scratch->nonzero_sums[column + 1]);
+    if (rows->intercept)
+        sum_out[table->n_columns] += sum_of_lanes(&scratch->nonzero_sums[0]);
 }
 
 static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
                                          const struct pass *pass, void *out, void *workspace) {
     const struct tabular_matrix *table = table_of(rows);
-    struct table_scratch scratch = table_scratch_in(workspace, table, nonzero_columns_for(rows));
+    struct room room = {workspace, 0};
+    struct table_scratch scratch = table_scratch_in(&room, table, nonzero_columns_for(rows));
     const double intercept = intercept_of(rows, pass->w);
     const double shift = ROUNDING_SHIFT * pass->grid;
     int64_t *sum_out = out, intercept_sum = 0;
@@ -135,7 +139,8 @@ static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t 
 static void tabular_clipped_loss_sums(const struct dense_rows *rows, int64_t begin, int64_t end,
                                       const struct pass *pass, void *out, void *workspace) {
     const struct tabular_matrix *table = table_of(rows);
-    struct table_scratch scratch = table_scratch_in(workspace, table, nonzero_columns_for(rows));
+    struct room room = {workspace, 0};
+    struct table_scratch scratch = table_scratch_in(&room, table, nonzero_columns_for(rows));
     const double w_intercept = intercept_of(rows, pass->w);
     const double d_intercept = intercept_of(rows, pass->direction);
     const struct read_ahead nothing = {0, 0};
@@ -168,7 +173,8 @@ static void tabular_clipped_loss_sums(const struct dense_rows *rows, int64_t beg
 static void tabular_predictions(const struct dense_rows *rows, int64_t begin, int64_t end,
                                 const struct pass *pass, void *out, void *workspace) {
     const struct tabular_matrix *table = table_of(rows);
-    struct table_scratch scratch = table_scratch_in(workspace, table, nonzero_columns_for(rows));
+    struct room room = {workspace, 0};
+    struct table_scratch scratch = table_scratch_in(&room, table, nonzero_columns_for(rows));
     const double intercept = intercept_of(rows, pass->w);
     double *p_out = out;
     pack_table_weights(table, pass->w, 0, &scratch);

@@ -19,41 +19,33 @@ struct table_scratch {
     uint64_t *number_sums;    /* stride: bit patterns */
     int64_t *number_repeats;  /* stride: integers of records beyond the first of a row */
     int64_t *entry_sums;      /* one an entry */
-    wide_u64 *nonzero_sums;   /* of the dense columns and the intercept, lane by lane */
-    int64_t stride, bytes;
+    wide_u64 *nonzero_sums;   /* of the intercept and the dense columns, lane by lane */
+    int64_t stride;
 };
 
-static void *table_piece(struct table_scratch *scratch, void *workspace, int64_t bytes) {
-    void *piece = workspace ? (char *)workspace + scratch->bytes : NULL;
-    scratch->bytes += (bytes + UNIT_BYTES - 1) / UNIT_BYTES * UNIT_BYTES;
-    return piece;
-}
-
-static struct table_scratch table_scratch_in(void *workspace, const struct tabular_matrix *table,
+static struct table_scratch table_scratch_in(struct room *room, const struct tabular_matrix *table,
                                              const struct nonzero_columns *nonzero) {
     const int64_t doubles = (int64_t)sizeof(double);
     struct table_scratch scratch = {.nonzero = nonzero,
                                     .stride = (table->n_numeric + UNIT_DOUBLES - 1) / UNIT_DOUBLES *
                                               UNIT_DOUBLES};
     for (int which = 0; which < 2; which++) {
-        scratch.piece_weights[which] =
-            table_piece(&scratch, workspace, table->n_pieces * UNIT_BYTES);
-        scratch.entry_weights[which] = table_piece(&scratch, workspace, table->n_entries * doubles);
+        scratch.piece_weights[which] = take_room(room, table->n_pieces * UNIT_BYTES);
+        scratch.entry_weights[which] = take_room(room, table->n_entries * doubles);
     }
-    char *numbers = table_piece(&scratch, workspace,
-                                (ROWS_PER_BLOCK * scratch.stride * doubles) + 2 * UNIT_BYTES);
+    char *numbers = take_room(room, (ROWS_PER_BLOCK * scratch.stride * doubles) + 2 * UNIT_BYTES);
     scratch.numbers = numbers ? (double *)(numbers + UNIT_BYTES) : NULL;
-    scratch.slots = table_piece(&scratch, workspace, ROWS_PER_BLOCK * SLOTS * doubles);
+    scratch.slots = take_room(room, ROWS_PER_BLOCK * SLOTS * doubles);
     const int64_t codes = ROWS_PER_BLOCK * table->n_categorical;
-    scratch.entries = table_piece(&scratch, workspace, codes * (int64_t)sizeof(int32_t));
-    scratch.first_entries = table_piece(&scratch, workspace, codes * (int64_t)sizeof(int32_t));
-    scratch.number_sums = table_piece(&scratch, workspace, scratch.stride * doubles);
-    scratch.number_repeats = table_piece(&scratch, workspace, scratch.stride * doubles);
-    scratch.entry_sums = table_piece(&scratch, workspace, table->n_entries * doubles);
-    scratch.nonzero_sums = table_piece(&scratch, workspace, (table->n_columns + 1) * WIDE_BYTES);
+    scratch.entries = take_room(room, codes * (int64_t)sizeof(int32_t));
+    scratch.first_entries = take_room(room, codes * (int64_t)sizeof(int32_t));
+    scratch.number_sums = take_room(room, scratch.stride * doubles);
+    scratch.number_repeats = take_room(room, scratch.stride * doubles);
+    scratch.entry_sums = take_room(room, table->n_entries * doubles);
+    scratch.nonzero_sums = take_room(room, (table->n_columns + 1) * WIDE_BYTES);
     if (nonzero)
         memset(scratch.nonzero_sums, 0, (size_t)((table->n_columns + 1) * WIDE_BYTES));
-    else if (workspace) {
+    else if (room->memory) {
         memset(numbers, 0, (size_t)(ROWS_PER_BLOCK * scratch.stride * doubles + 2 * UNIT_BYTES));
         memset(scratch.number_sums, 0, (size_t)(scratch.stride * doubles));
         memset(scratch.number_repeats, 0, (size_t)(scratch.stride * doubles));
