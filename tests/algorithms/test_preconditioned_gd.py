@@ -12,7 +12,7 @@ from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms import noisy_gd, nonprivate, preconditioned_gd
 from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
 from dperm.algorithms.problem import PublicProblem
-from dperm.losses import Hinge, Huber, Logistic, SquaredHinge
+from dperm.losses import Hinge, Huber, Logistic, SquaredError, SquaredHinge
 from dperm.objective.second_moments import symmetric_matrix
 from reference import numpy_algorithms as twin
 
@@ -46,6 +46,22 @@ def test_without_noise_it_is_the_numpy_twin(clip):
     )
     np.testing.assert_allclose(result.coef, expected, rtol=2e-3, atol=2e-3 * np.abs(expected).max())
     assert not result.privacy.private
+
+
+@pytest.mark.parametrize("clip", [0.3, 2.0])
+@pytest.mark.parametrize("l2", [0.0, 1e-3, 0.3, 30.0])
+def test_the_clip_is_that_of_rows_which_a_ridge_shortens(l2, clip):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1.0, 1.0, (500, 4)) * [1.0, 0.5, 0.2, 0.1]
+    obj = Objective(SquaredError(target_bound=1.0), X, np.tanh(X[:, 0]), row_norm=2.0, l2=l2)
+    result = preconditioned_gd(
+        obj, math.inf, 1e-6, moments="gram", clip=clip, steps=2, column_share=0.0, norm_share=0.0
+    )
+    moments = X.T @ X / len(X)
+    whitened = X @ np.linalg.cholesky(np.linalg.inv(moments + l2 * np.eye(4)))
+    typical = max(math.sqrt((whitened**2).sum(axis=1).mean()), 1.0)
+    expected = min(2.0 * clip, max(clip, 1.0) * typical)  # sqrt(4) if the ridge were rows
+    assert result.privacy.clip == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("moments", MOMENTS)

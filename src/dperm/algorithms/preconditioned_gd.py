@@ -60,7 +60,8 @@ class PreconditionedGDSchedule(ScaleShares):
         Number of noisy gradients.
     clip : float
         Bound on the norm of one record's gradient in whitened coordinates, as a multiple of the norm of a
-        typical row there and of the slope of the loss.
+        typical row there and of the slope of the loss. A ridge term counts as further rows; where it leaves
+        those of the records shorter, the bound is lower, but at least a typical gradient.
     step_size : float
         Step on the mean gradient in whitened coordinates.
     momentum : float
@@ -222,18 +223,18 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     noise = _Noise.of(fit, schedule)
     fit.warn_if_slow("preconditioned_gd", "noisy_gd")
     slope = _slope(objective.loss)
-    typical_clip = schedule.clip * slope  # times the norm of a typical whitened row
-    for length in (1.0, math.sqrt(objective.dimension)):
-        fit.check_gradient_noise(check.clip_norm("clip", typical_clip * length), noise.gradient)
+    for length in (1.0, math.sqrt(objective.dimension)):  # of a typical whitened row
+        clip = check.clip_norm("clip", schedule.clip * slope * length)
+        fit.check_gradient_noise(clip, noise.gradient)
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
 
     # 1. coordinates in which the rows' second moments are about the identity
     coordinates = learned_coordinates(fit, release, noise.scales)
-    whitening, row_length = _whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
+    whitening, clip = _whitening(fit, release, noise.moments, schedule, coordinates.scaling)
     linear_map = LinearMap.rounding(whitening)
     whitening = linear_map.matrix
     steeper = _slope(objective.loss) / slope  # 1 unless class weights were only just released
-    clip_there = typical_clip * steeper * row_length
+    clip_there = slope * steeper * clip
     ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2 if objective.l2 > 0.0 else 0.0
     to_weights = np.ascontiguousarray(whitening.T)
     step = schedule.step_size / steeper
@@ -289,29 +290,35 @@ class _Noise:
 
 
 def _whitening(
-    fit: Fit, release: Releaser, multiplier: float, moments: str, scaling: RowScaling
+    fit: Fit, release: Releaser, multiplier: float, schedule: PreconditionedGDSchedule, scaling: RowScaling
 ) -> tuple[Array, float]:
-    """A matrix ``A`` with ``A E[z z^T] A^T`` near the identity, and the norm of a typical ``A z``."""
+    """A matrix ``A`` with ``A E[z z^T] A^T`` near the identity, and the clip for gradients of slope 1.
+
+    A ridge term counts as second moments of further rows, and leaves those of the records shorter: their
+    clip is lower, too, but gradients of a typical length are not clipped for that.
+    """
     d, row_norm, scales = fit.objective.dimension, scaling.row_norm, scaling.column_scales
-    if moments == "none":
-        matrix, row_length = math.sqrt(d) / row_norm * np.eye(d), math.sqrt(d)
+    if schedule.moments == "none":
+        matrix, clip = math.sqrt(d) / row_norm * np.eye(d), schedule.clip * math.sqrt(d)
     else:
-        noisy_moments = _noisy_gram if moments == "gram" else _noisy_columns
+        noisy_moments = _noisy_gram if schedule.moments == "gram" else _noisy_columns
         second_moments, noise = noisy_moments(fit.objective, release, multiplier, scaling)
         values, vectors = np.linalg.eigh(second_moments)
         values = np.maximum(values, 0.0)
         floor = max(noise, 1e-6 * values[-1], 1e-9 * row_norm**2)
+        moments_of_rows = (vectors * values) @ vectors.T
         if fit.objective.l2 > 0.0:
-            moments_of_rows = (vectors * values) @ vectors.T
             penalized = scales * fit.objective.penalty_gradient(np.ones(d)) / fit.objective.l2
             ridge = np.diag((ridge_as_norm(fit.objective) * penalized) ** 2)
             values, vectors = np.linalg.eigh(moments_of_rows + ridge)
         matrix = (vectors / np.sqrt(values + floor)) @ vectors.T
-        row_length = math.sqrt(max(float(np.sum(values / (values + floor))), 1.0))
+        typical = math.sqrt(max(float(np.vdot(matrix @ moments_of_rows, matrix)), 1.0))
+        with_ridge = math.sqrt(max(float(np.sum(values / (values + floor))), 1.0))
+        clip = min(schedule.clip * with_ridge, max(schedule.clip, 1.0) * typical)
     matrix *= scales
     if np.ptp(scales) > 0.0:
         matrix = _with_smaller_condition(matrix, fit.objective.largest_condition)
-    return matrix, row_length
+    return matrix, clip
 
 
 def _with_smaller_condition(matrix: Array, largest: float) -> Array:

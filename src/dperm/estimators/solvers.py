@@ -39,10 +39,6 @@ PUBLISHED = tuple(
 #: Largest number of weights that ``solver="auto"`` whitens.
 MAX_WHITENED = MANY_WEIGHTS
 
-#: Signal-to-noise number above which ``solver="auto"`` whitens for real targets, by kind of loss: with a
-#: kink, smooth with a bounded slope, and smooth with an unbounded one, such as the squared error.
-MIN_SIGNAL = {"kink": 30.0, "smooth": 120.0, "steep": 0.0}
-
 #: ``n epsilon / dimension^1.5`` below which objective perturbation comes last with delta = 0: noise on the
 #: linear term then carries the minimiser farther than noise on the weights would.
 MIN_PURE_SIGNAL = 4.0
@@ -88,10 +84,9 @@ def choose_solver(
     `noisy_gd` where it pays for none. ``docs/decisions/solver-choice.md`` holds the scores that this rule was
     made on, and ``tests/test_solver_choice.py`` names where another solver was clearly better. For labels and
     the squared error `preconditioned_gd` is the default at any budget; for other convex losses of real
-    targets, such as Huber's and the pinball loss, where the signal-to-noise number ``n mu / sqrt(dimension)``
-    is above `MIN_SIGNAL`. Beyond `MAX_WHITENED` weights its square matrices cost more than the passes over
-    the data. With delta = 0 noise is of Laplace's kind, on the linear term (above `MIN_PURE_SIGNAL`), on the
-    weights or on the choices.
+    targets, such as Huber's and the pinball loss, with enough signal (`least_signal_for_whitening`). Beyond
+    `MAX_WHITENED` weights its square matrices cost more than the passes over the data. With delta = 0 noise
+    is of Laplace's kind, on the linear term (above `MIN_PURE_SIGNAL`), on the weights or on the choices.
     """
     if epsilon == math.inf:
         return "nonprivate"
@@ -103,16 +98,17 @@ def choose_solver(
     if loss.classification:
         return "preconditioned_gd"
     problem = PublicProblem(n, dimension, gdp_mu(epsilon, delta), loss, 1.0, neighbors=relation)
-    return "preconditioned_gd" if _whitens_targets(loss, problem.per_record().signal) else "noisy_gd"
+    enough = problem.per_record().signal > least_signal_for_whitening(loss, dimension)
+    return "preconditioned_gd" if loss.convex and enough else "noisy_gd"
 
 
-def _whitens_targets(loss: Loss, signal: float) -> bool:
-    """Whether whitening pays for real targets."""
-    if loss.smoothness(1.0) == math.inf:
-        kind = "kink"
-    else:
-        kind = "steep" if loss.lipschitz(1.0) == math.inf else "smooth"
-    return loss.convex and signal > MIN_SIGNAL[kind]
+def least_signal_for_whitening(loss: Loss, dimension: int) -> float:
+    """Signal-to-noise number ``n mu / sqrt(dimension)`` above which whitening pays for real targets."""
+    if loss.smoothness(1.0) == math.inf:  # a kink
+        return 30.0
+    if loss.lipschitz(1.0) == math.inf:  # such as the squared error
+        return 0.0
+    return min(max(60.0, 1.2 * dimension), 120.0)
 
 
 def pure_solvers(loss: Loss) -> list[str]:
