@@ -64,6 +64,29 @@ def test_the_clip_is_that_of_rows_which_a_ridge_shortens(l2, clip):
     assert result.privacy.clip == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("loss", "l2", "least", "most"),
+    [
+        (Logistic(), 0.0, 0.0, 0.0),
+        (Logistic(), 0.1, 0.05, 0.2),
+        (Logistic(), 100.0, 0.2, 0.25),
+        (Huber(target_bound=1.0), 100.0, 0.0, 0.0),
+    ],
+)
+def test_shrinkage_keeps_the_signs_of_labels_under_a_ridge(loss, l2, least, most):
+    """Targets that are noise: nothing is left of the weights, but for labels and a ridge."""
+    rng = np.random.default_rng(2)
+    X, y = rng.uniform(-1.0, 1.0, (20_000, 6)), rng.choice([-1.0, 1.0], 20_000)
+    obj = Objective(loss, X, y, row_norm=2.5, l2=l2)
+    settings = {"moments": "gram", "steps": 1, "threshold": 0.0, "random_state": 3}
+    whole, shrunk = (
+        preconditioned_gd(obj, 0.5, 1e-6, shrinkage=shrinkage, **settings).coef for shrinkage in (0.0, 1e6)
+    )
+    kept = float(shrunk @ whole / (whole @ whole))
+    assert least <= kept <= most
+    np.testing.assert_allclose(shrunk, kept * whole, rtol=1e-9)
+
+
 @pytest.mark.parametrize("moments", MOMENTS)
 def test_without_noise_it_reaches_the_optimum(moments):
     obj = objective(l2=0.01)

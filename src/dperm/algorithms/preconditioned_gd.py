@@ -70,7 +70,7 @@ class PreconditionedGDSchedule(ScaleShares):
         Soft threshold on the weights, in standard deviations of their noise; at least 0.
     shrinkage : float
         Weights are multiplied by ``1 - shrinkage d noise^2 / ||u||^2`` (James-Stein), where u are the weights
-        in whitened coordinates; at least 0.
+        in whitened coordinates, but at least by 0, or by up to 1/4 with labels and a strong ridge term.
     tail : float
         The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1].
     """
@@ -230,7 +230,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
 
     # 1. coordinates in which the rows' second moments are about the identity
     coordinates = learned_coordinates(fit, release, noise.scales)
-    whitening, clip = _whitening(fit, release, noise.moments, schedule, coordinates.scaling)
+    whitening, clip, ridge_share = _whitening(fit, release, noise.moments, schedule, coordinates.scaling)
     linear_map = LinearMap.rounding(whitening)
     whitening = linear_map.matrix
     steeper = _slope(objective.loss) / slope  # 1 unless class weights were only just released
@@ -241,6 +241,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     step = step if ridge == 0.0 else min(step, 1.5 * (1.0 + schedule.momentum) / ridge)
     reach = step / (1.0 - schedule.momentum)
 
+    least_kept = _LEAST_KEPT * ridge_share if objective.loss.classification else 0.0
     dual = velocity = np.zeros(objective.dimension)
     w = coordinates.start
     average = SuffixAverage(schedule.steps, math.ceil(schedule.tail * schedule.steps))
@@ -256,7 +257,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         velocity = schedule.momentum * velocity - step * gradient
         dual = dual + velocity
         noise_of_dual = reach * noise.gradient * sensitivity / fit.n * math.sqrt(t)
-        w = coordinates.start + product(to_weights, _shrunk(dual, noise_of_dual, schedule))
+        w = coordinates.start + product(to_weights, _shrunk(dual, noise_of_dual, schedule, least_kept))
         average.add(w)
         fit.report(t, w, gradient=gradient)
     return fit.result(
@@ -291,15 +292,16 @@ class _Noise:
 
 def _whitening(
     fit: Fit, release: Releaser, multiplier: float, schedule: PreconditionedGDSchedule, scaling: RowScaling
-) -> tuple[Array, float]:
-    """A matrix ``A`` with ``A E[z z^T] A^T`` near the identity, and the clip for gradients of slope 1.
+) -> tuple[Array, float, float]:
+    """A matrix ``A`` with ``A E[z z^T] A^T`` near the identity, the clip for gradients of slope 1, and the
+    share of the ridge in these moments.
 
     A ridge term counts as second moments of further rows, and leaves those of the records shorter: their
     clip is lower, too, but gradients of a typical length are not clipped for that.
     """
     d, row_norm, scales = fit.objective.dimension, scaling.row_norm, scaling.column_scales
     if schedule.moments == "none":
-        matrix, clip = math.sqrt(d) / row_norm * np.eye(d), schedule.clip * math.sqrt(d)
+        matrix, clip, ridge_share = math.sqrt(d) / row_norm * np.eye(d), schedule.clip * math.sqrt(d), 0.0
     else:
         noisy_moments = _noisy_gram if schedule.moments == "gram" else _noisy_columns
         second_moments, noise = noisy_moments(fit.objective, release, multiplier, scaling)
@@ -312,13 +314,14 @@ def _whitening(
             ridge = np.diag((ridge_as_norm(fit.objective) * penalized) ** 2)
             values, vectors = np.linalg.eigh(moments_of_rows + ridge)
         matrix = (vectors / np.sqrt(values + floor)) @ vectors.T
-        typical = math.sqrt(max(float(np.vdot(matrix @ moments_of_rows, matrix)), 1.0))
-        with_ridge = math.sqrt(max(float(np.sum(values / (values + floor))), 1.0))
-        clip = min(schedule.clip * with_ridge, max(schedule.clip, 1.0) * typical)
+        typical = max(float(np.vdot(matrix @ moments_of_rows, matrix)), 1.0)
+        with_ridge = max(float(np.sum(values / (values + floor))), 1.0)
+        clip = min(schedule.clip * math.sqrt(with_ridge), max(schedule.clip, 1.0) * math.sqrt(typical))
+        ridge_share = max(1.0 - typical / with_ridge, 0.0)
     matrix *= scales
     if np.ptp(scales) > 0.0:
         matrix = _with_smaller_condition(matrix, fit.objective.largest_condition)
-    return matrix, clip
+    return matrix, clip, ridge_share
 
 
 def _with_smaller_condition(matrix: Array, largest: float) -> Array:
@@ -395,9 +398,14 @@ def _smoothness(loss: Loss) -> float:
     return 3.0 * _slope(loss) / loss.target_bound
 
 
-def _shrunk(dual: Array, noise: float, schedule: PreconditionedGDSchedule) -> Array:
+# Share of the weights that shrinkage leaves with labels if the second moments are all the ridge's: the loss
+# hardly depends on weights that short, but the signs of predictions do.
+_LEAST_KEPT = 0.25
+
+
+def _shrunk(dual: Array, noise: float, schedule: PreconditionedGDSchedule, least: float) -> Array:
     """Entrywise soft thresholding and James-Stein shrinkage; `noise` is the standard deviation per entry."""
     size = float(np.vdot(dual, dual))
-    kept = max(1.0 - schedule.shrinkage * len(dual) * noise**2 / size, 0.0) if size > 0.0 else 0.0
+    kept = max(1.0 - schedule.shrinkage * len(dual) * noise**2 / size, least) if size > 0.0 else 0.0
     above = np.maximum(np.abs(dual) - schedule.threshold * noise, 0.0)
     return np.asarray(kept * np.copysign(above, dual))
