@@ -9,8 +9,7 @@
 enum {
     ROWS = ROWS_PER_NONZERO_BLOCK,
     BLOCKS = BLOCKS_PER_NONZERO_GROUP,
-    MAX_COLUMNS = 1 << 12, /* sums of so many columns stay in the cache */
-    FIRST_LOOK = 16        /* groups after which to check whether the search is worthwhile */
+    FIRST_LOOK = 16 /* groups after which to check whether the search is worthwhile */
 };
 
 /* Progress of the threads. */
@@ -82,7 +81,7 @@ static int find_groups(struct nonzero_columns *nonzero, const struct tabular_mat
 struct nonzero_columns *find_nonzero_columns(const struct tabular_matrix *table, int64_t n_rows,
                                              int n_threads) {
     struct nonzero_columns *nonzero = calloc(1, sizeof *nonzero);
-    if (!nonzero || table->n_columns > MAX_COLUMNS) {
+    if (!nonzero || table->n_columns > MAX_NONZERO_COLUMNS) {
         free(nonzero);
         return NULL;
     }

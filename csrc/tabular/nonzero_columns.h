@@ -12,7 +12,8 @@
 enum {
     ROWS_PER_NONZERO_BLOCK = 16, /* as many as kernels process at a time */
     BLOCKS_PER_NONZERO_GROUP = 32,
-    MAX_OPEN_SUMS = 5 /* depth of the stack, see below */
+    MAX_NONZERO_COLUMNS = 1 << 12, /* of the table: sums of so many columns stay in the cache */
+    MAX_OPEN_SUMS = 5              /* depth of the stack, see below */
 };
 
 /* The columns of a block are ordered so that products with weights can be added up on a stack with

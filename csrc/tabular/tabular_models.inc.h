@@ -62,7 +62,8 @@ static int64_t tabular_models_workspace_bytes(const struct dense_rows *rows,
     struct room room = {NULL, 0}, nonzero = {NULL, 0};
     table_models_scratch_in(&room, table, pass->n_models);
     table_scratch_in(&nonzero, table, NULL);
-    tiles_in(&nonzero, table->n_columns, pass->n_models);
+    if (table->n_columns <= MAX_NONZERO_COLUMNS)
+        tiles_in(&nonzero, table->n_columns, pass->n_models);
     return room.bytes > nonzero.bytes ? room.bytes : nonzero.bytes;
 }
 
