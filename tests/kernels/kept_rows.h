@@ -235,11 +235,15 @@ static void put_number(const struct program *program, enum numeric_type type, vo
         ((uint16_t *)numbers)[at] = (uint16_t)below(program, 300);
 }
 
-/* Alternating numbers and categories, including codes of no category; within runs of run_length
- * rows only the first number changes. Freed by close_table(). */
+struct table_shape {
+    int64_t n, n_numeric, n_categorical;
+    int64_t run_length; /* of rows that differ in the first number alone */
+};
+
+/* Alternating numbers and categories, including codes of no category. Freed by close_table(). */
 static void make_table(const struct program *program, enum numeric_type type, int code_bytes,
-                       int64_t n, int64_t n_numeric, int64_t n_categorical, int64_t run_length,
-                       struct kept_rows *kept) {
+                       struct table_shape shape, struct kept_rows *kept) {
+    const int64_t n = shape.n, n_numeric = shape.n_numeric, n_categorical = shape.n_categorical;
     int64_t *places = integer_room(program, n_numeric), d = 0;
     int64_t *first = integer_room(program, n_categorical);
     int64_t *sizes = integer_room(program, n_categorical);
