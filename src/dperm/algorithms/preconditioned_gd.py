@@ -230,18 +230,17 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
 
     # 1. coordinates in which the rows' second moments are about the identity
     coordinates = learned_coordinates(fit, release, noise.scales)
-    whitening, clip, ridge_share = _whitening(fit, release, noise.moments, schedule, coordinates.scaling)
-    linear_map = LinearMap.rounding(whitening)
+    found = _whitening(fit, release, noise.moments, schedule, coordinates.scaling)
+    linear_map = LinearMap.rounding(found.matrix)
     whitening = linear_map.matrix
     steeper = _slope(objective.loss) / slope  # 1 unless class weights were only just released
-    clip_there = slope * steeper * clip
+    clip_there = slope * steeper * found.clip
     ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2 if objective.l2 > 0.0 else 0.0
     to_weights = np.ascontiguousarray(whitening.T)
     step = schedule.step_size / steeper
     step = step if ridge == 0.0 else min(step, 1.5 * (1.0 + schedule.momentum) / ridge)
     reach = step / (1.0 - schedule.momentum)
 
-    least_kept = _LEAST_KEPT * ridge_share if objective.loss.classification else 0.0
     dual = velocity = np.zeros(objective.dimension)
     w = coordinates.start
     average = SuffixAverage(schedule.steps, math.ceil(schedule.tail * schedule.steps))
@@ -257,6 +256,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         velocity = schedule.momentum * velocity - step * gradient
         dual = dual + velocity
         noise_of_dual = reach * noise.gradient * sensitivity / fit.n * math.sqrt(t)
+        least_kept = found.least_kept(noise_of_dual) if objective.loss.classification else 0.0
         w = coordinates.start + product(to_weights, _shrunk(dual, noise_of_dual, schedule, least_kept))
         average.add(w)
         fit.report(t, w, gradient=gradient)
@@ -290,18 +290,38 @@ class _Noise:
         return cls(scales, moments, gaussian_noise_multiplier(rest.share(schedule.steps), "gdp"))
 
 
-def _whitening(
-    fit: Fit, release: Releaser, multiplier: float, schedule: PreconditionedGDSchedule, scaling: RowScaling
-) -> tuple[Array, float, float]:
-    """A matrix ``A`` with ``A E[z z^T] A^T`` near the identity, the clip for gradients of slope 1, and the
-    share of the ridge in these moments.
+# Share of the weights that shrinkage leaves with labels if the second moments are all the ridge's, and largest
+# standard deviation of predictions from their noise: the loss hardly depends on weights that short, but the
+# signs of predictions do.
+_LEAST_KEPT, _MOST_NOISE_KEPT = 0.25, 0.5
+
+
+@dataclass(frozen=True)
+class _Whitening:
+    """Coordinates ``A z`` in which second moments, those of the ridge included, are near the identity.
 
     A ridge term counts as second moments of further rows, and leaves those of the records shorter: their
     clip is lower, too, but gradients of a typical length are not clipped for that.
     """
+
+    matrix: Array
+    clip: float  # for gradients of slope 1
+    row_length: float  # typical
+    ridge_share: float  # of the second moments
+
+    def least_kept(self, noise: float) -> float:
+        """Share of weights with that standard deviation that shrinkage leaves with labels."""
+        share = _LEAST_KEPT * self.ridge_share
+        return min(share, _MOST_NOISE_KEPT / (noise * self.row_length)) if noise > 0.0 else share
+
+
+def _whitening(
+    fit: Fit, release: Releaser, multiplier: float, schedule: PreconditionedGDSchedule, scaling: RowScaling
+) -> _Whitening:
+    """Release second moments, and whiten with them."""
     d, row_norm, scales = fit.objective.dimension, scaling.row_norm, scaling.column_scales
     if schedule.moments == "none":
-        matrix, clip, ridge_share = math.sqrt(d) / row_norm * np.eye(d), schedule.clip * math.sqrt(d), 0.0
+        matrix, of_rows, with_ridge = math.sqrt(d) / row_norm * np.eye(d), float(d), float(d)
     else:
         noisy_moments = _noisy_gram if schedule.moments == "gram" else _noisy_columns
         second_moments, noise = noisy_moments(fit.objective, release, multiplier, scaling)
@@ -314,14 +334,14 @@ def _whitening(
             ridge = np.diag((ridge_as_norm(fit.objective) * penalized) ** 2)
             values, vectors = np.linalg.eigh(moments_of_rows + ridge)
         matrix = (vectors / np.sqrt(values + floor)) @ vectors.T
-        typical = max(float(np.vdot(matrix @ moments_of_rows, matrix)), 1.0)
-        with_ridge = max(float(np.sum(values / (values + floor))), 1.0)
-        clip = min(schedule.clip * math.sqrt(with_ridge), max(schedule.clip, 1.0) * math.sqrt(typical))
-        ridge_share = max(1.0 - typical / with_ridge, 0.0)
+        of_rows = max(float(np.vdot(matrix @ moments_of_rows, matrix)), 1.0)
+        with_ridge = max(float(np.sum(values / (values + floor))), of_rows)
+    row_length = math.sqrt(of_rows)
+    clip = min(schedule.clip * math.sqrt(with_ridge), max(schedule.clip, 1.0) * row_length)
     matrix *= scales
     if np.ptp(scales) > 0.0:
         matrix = _with_smaller_condition(matrix, fit.objective.largest_condition)
-    return matrix, clip, ridge_share
+    return _Whitening(matrix, clip, row_length, 1.0 - of_rows / with_ridge)
 
 
 def _with_smaller_condition(matrix: Array, largest: float) -> Array:
@@ -396,11 +416,6 @@ def _smoothness(loss: Loss) -> float:
     if loss.target_bound == math.inf:
         return 0.5 * largest_weight(loss)
     return 3.0 * _slope(loss) / loss.target_bound
-
-
-# Share of the weights that shrinkage leaves with labels if the second moments are all the ridge's: the loss
-# hardly depends on weights that short, but the signs of predictions do.
-_LEAST_KEPT = 0.25
 
 
 def _shrunk(dual: Array, noise: float, schedule: PreconditionedGDSchedule, least: float) -> Array:
