@@ -290,9 +290,9 @@ class _Noise:
         return cls(scales, moments, gaussian_noise_multiplier(rest.share(schedule.steps), "gdp"))
 
 
-# Share of the weights that shrinkage leaves with labels if the second moments are all the ridge's, and largest
-# standard deviation of predictions from their noise: the loss hardly depends on weights that short, but the
-# signs of predictions do.
+# Share of the weights that shrinkage leaves with labels where second moments are all the ridge's, and the
+# largest standard deviation of predictions from their noise: the loss hardly depends on weights that short,
+# the signs of predictions do.
 _LEAST_KEPT, _MOST_NOISE_KEPT = 0.25, 0.5
 
 
