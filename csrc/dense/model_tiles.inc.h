@@ -18,14 +18,14 @@ struct model_tiles {
 };
 
 /* Tiles in the workspace behind what is in use. */
-static struct model_tiles tiles_in(struct room *room, int64_t n_columns, int64_t n_models) {
+static struct model_tiles tiles_in(struct arena *arena, int64_t n_columns, int64_t n_models) {
     struct model_tiles all = {.n_tiles = n_models / MODELS_PER_TILE + n_models % MODELS_PER_TILE};
-    all.tiles = take_room(room, all.n_tiles * (int64_t)sizeof *all.tiles);
+    all.tiles = arena_take(arena, all.n_tiles * (int64_t)sizeof *all.tiles);
     for (int64_t t = 0, first = 0; t < all.n_tiles; t++) {
         const int n = n_models - first < MODELS_PER_TILE ? 1 : MODELS_PER_TILE;
         struct model_tile tile = {.first = first, .n_models = n};
-        tile.weights = take_room(room, n * n_columns * (int64_t)sizeof(double));
-        tile.sums = take_room(room, n * (n_columns + 1) * WIDE_BYTES);
+        tile.weights = arena_take(arena, n * n_columns * (int64_t)sizeof(double));
+        tile.sums = arena_take(arena, n * (n_columns + 1) * WIDE_BYTES);
         first += n;
         if (all.tiles)
             all.tiles[t] = tile;

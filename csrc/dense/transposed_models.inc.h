@@ -22,12 +22,12 @@ struct transposed_scratch {
     struct model_tiles models;
 };
 
-static struct transposed_scratch transposed_scratch_in(struct room *room, int64_t n_columns,
+static struct transposed_scratch transposed_scratch_in(struct arena *arena, int64_t n_columns,
                                                        int64_t n_models) {
     struct transposed_scratch scratch;
-    scratch.columns = take_room(room, n_columns * (int64_t)sizeof *scratch.columns);
-    scratch.numbers = take_room(room, n_columns * ROWS_PER_BLOCK * (int64_t)sizeof(double));
-    scratch.models = tiles_in(room, n_columns, n_models);
+    scratch.columns = arena_take(arena, n_columns * (int64_t)sizeof *scratch.columns);
+    scratch.numbers = arena_take(arena, n_columns * ROWS_PER_BLOCK * (int64_t)sizeof(double));
+    scratch.models = tiles_in(arena, n_columns, n_models);
     return scratch;
 }
 
@@ -54,8 +54,9 @@ static void transposed_clipped_gradient_sums(const struct dense_rows *rows, int6
     const int64_t n_columns = rows->n_columns;
     const struct layout_f64 layout = layout_of_f64(n_columns);
     const struct scratch_f64 scratch = scratch_in_f64(workspace, &layout);
-    struct room room = {workspace, whole_units(workspace_bytes(rows, models))};
-    const struct transposed_scratch own = transposed_scratch_in(&room, n_columns, models->n_models);
+    struct arena arena = {workspace, whole_units(workspace_bytes(rows, models))};
+    const struct transposed_scratch own =
+        transposed_scratch_in(&arena, n_columns, models->n_models);
     list_all_columns(n_columns, own.columns);
     open_tiles(rows, models, &own.models);
     const struct nonzero_cursor cursor = {own.columns, own.columns + n_columns,

@@ -155,7 +155,7 @@ static int64_t models_workspace_bytes(const struct dense_rows *rows, const struc
     const int64_t usual = whole_units(workspace_bytes(rows, pass));
     const int64_t packed =
         (ROWS_PER_BLOCK + 2 * pass->n_models) * UNIT_BYTES * layout_of_f64(rows->n_columns).units;
-    struct room transposed = {NULL, 0};
+    struct arena transposed = {NULL, 0};
     if (are_transposed(rows, pass))
         transposed_scratch_in(&transposed, rows->n_columns, pass->n_models);
     return usual + (packed > transposed.bytes ? packed : transposed.bytes);

@@ -41,7 +41,7 @@ ALWAYS_INLINE double even_slope(struct loss loss, enum loss_kind kind, double e)
     return u > 1.0 ? 0.0 : e * ((1.0 - u) * (1.0 - u)); /* LOSS_TUKEY */
 }
 
-/* largest: LARGEST_EXP_F64. */
+/* largest: LARGEST_EXP_F64, which loss_derivatives() hides from the compiler. */
 ALWAYS_INLINE double loss_derivative_one(struct loss loss, enum loss_kind kind, double largest,
                                          double p, double y) {
     const double h = loss.parameter, m = y * p, e = p - y;

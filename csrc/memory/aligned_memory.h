@@ -29,15 +29,16 @@ static inline int64_t round_up(int64_t value, int64_t multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
 
-/* Pieces of a workspace, one behind the other; without memory they are NULL, and only counted. */
-struct room {
+/* A workspace from which pieces are taken one after the other; without memory pieces are NULL, and
+ * only their size is counted. */
+struct arena {
     char *memory;
     int64_t bytes; /* taken so far */
 };
 
-static inline void *take_room(struct room *room, int64_t bytes) {
-    void *piece = room->memory ? room->memory + room->bytes : NULL;
-    room->bytes += round_up(bytes, ALIGNMENT);
+static inline void *arena_take(struct arena *arena, int64_t bytes) {
+    void *piece = arena->memory ? arena->memory + arena->bytes : NULL;
+    arena->bytes += round_up(bytes, ALIGNMENT);
     return piece;
 }
 

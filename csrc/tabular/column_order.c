@@ -78,7 +78,7 @@ struct column_list {
 /* A write_column_fn. */
 static struct nonzero_column *list_column(void *context, int32_t rank) {
     struct column_list *list = context;
-    *list->next = (struct nonzero_column){.value = 1.0, .column = list->columns[rank]};
+    *list->next = (struct nonzero_column){.column = list->columns[rank]};
     return list->next++;
 }
 

@@ -15,11 +15,10 @@ struct column_order {
 int open_column_order(struct column_order *order, int64_t n_columns);
 void close_column_order(struct column_order *order);
 
-/* Writes the column of a rank behind the one before; returns where. */
+/* Appends the column of a rank to a list; returns its place there. */
 typedef struct nonzero_column *write_column_fn(void *context, int32_t rank);
 
-/* Has the columns of n ascending ranks written in order, and sets where their sums begin and end.
- */
+/* Writes the columns of n ascending ranks in order, and marks where their sums begin and end. */
 void write_in_order(const struct column_order *order, const int32_t *ranks, int64_t n,
                     write_column_fn *write, void *context);
 

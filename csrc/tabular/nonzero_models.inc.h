@@ -8,9 +8,9 @@ static void nonzero_clipped_gradient_sums(const struct dense_rows *rows, int64_t
                                           const struct nonzero_columns *nonzero, int64_t *sum_out,
                                           void *workspace) {
     const struct tabular_matrix *table = table_of(rows);
-    struct room room = {workspace, 0};
-    const struct table_scratch scratch = table_scratch_in(&room, table, nonzero);
-    const struct model_tiles all = tiles_in(&room, table->n_columns, models->n_models);
+    struct arena arena = {workspace, 0};
+    const struct table_scratch scratch = table_scratch_in(&arena, table, nonzero);
+    const struct model_tiles all = tiles_in(&arena, table->n_columns, models->n_models);
     open_tiles(rows, models, &all);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
         struct block_f64 block;

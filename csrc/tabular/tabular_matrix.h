@@ -85,9 +85,9 @@ static inline double number_at(const struct tabular_matrix *table, int64_t at) {
 int plan_tabular(struct tabular_matrix *table);
 void free_tabular_plan(struct tabular_matrix *table);
 
-/* Call before each pass over all n_rows rows: the second pass finds the nonzero columns, and
- * without them the second pass of several models the additions of each row, in n_threads threads,
- * because a table that is read twice will be read often. */
+/* Call before each pass over all n_rows rows. In n_threads threads the second pass finds the
+ * nonzero columns, and the second pass of several models lists the additions of each row unless the
+ * nonzero columns serve: a table that is read twice will be read often. */
 void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int64_t n_models,
                   int n_threads);
 

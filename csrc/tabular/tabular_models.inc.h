@@ -38,18 +38,18 @@ static int64_t entry_sums_bytes(const struct tabular_matrix *table) {
 }
 
 static struct table_models_scratch
-table_models_scratch_in(struct room *room, const struct tabular_matrix *table, int64_t n_models) {
-    struct table_models_scratch scratch = {.rows = table_scratch_in(room, table, NULL),
+table_models_scratch_in(struct arena *arena, const struct tabular_matrix *table, int64_t n_models) {
+    struct table_models_scratch scratch = {.rows = table_scratch_in(arena, table, NULL),
                                            .n_groups = (n_models + GROUP - 1) / GROUP};
-    scratch.slots = take_room(room, ROWS_TOGETHER * SLOTS * UNIT_BYTES);
-    scratch.groups = take_room(room, scratch.n_groups * (int64_t)sizeof *scratch.groups);
+    scratch.slots = arena_take(arena, ROWS_TOGETHER * SLOTS * UNIT_BYTES);
+    scratch.groups = arena_take(arena, scratch.n_groups * (int64_t)sizeof *scratch.groups);
     for (int64_t g = 0; g < scratch.n_groups; g++) {
         struct model_group group = {.first = g * GROUP};
         group.count = n_models - group.first < GROUP ? n_models - group.first : GROUP;
-        group.number_weights = take_room(room, table->n_numeric * UNIT_BYTES);
-        group.places = take_room(room, max_places(table) * UNIT_BYTES);
-        group.number_sums = take_room(room, table->n_numeric * UNIT_BYTES);
-        group.entry_sums = take_room(room, entry_sums_bytes(table));
+        group.number_weights = arena_take(arena, table->n_numeric * UNIT_BYTES);
+        group.places = arena_take(arena, max_places(table) * UNIT_BYTES);
+        group.number_sums = arena_take(arena, table->n_numeric * UNIT_BYTES);
+        group.entry_sums = arena_take(arena, entry_sums_bytes(table));
         if (scratch.groups)
             scratch.groups[g] = group;
     }
@@ -59,12 +59,12 @@ table_models_scratch_in(struct room *room, const struct tabular_matrix *table, i
 static int64_t tabular_models_workspace_bytes(const struct dense_rows *rows,
                                               const struct pass *pass) {
     const struct tabular_matrix *table = table_of(rows);
-    struct room room = {NULL, 0}, nonzero = {NULL, 0};
-    table_models_scratch_in(&room, table, pass->n_models);
+    struct arena arena = {NULL, 0}, nonzero = {NULL, 0};
+    table_models_scratch_in(&arena, table, pass->n_models);
     table_scratch_in(&nonzero, table, NULL);
     if (table->n_columns <= MAX_NONZERO_COLUMNS)
         tiles_in(&nonzero, table->n_columns, pass->n_models);
-    return room.bytes > nonzero.bytes ? room.bytes : nonzero.bytes;
+    return arena.bytes > nonzero.bytes ? arena.bytes : nonzero.bytes;
 }
 
 static void pack_group_weights(const struct tabular_matrix *table, const double *w, int lane,
@@ -378,9 +378,9 @@ static void tabular_clipped_gradient_sums(const struct dense_rows *rows, int64_t
         nonzero_clipped_gradient_sums(rows, begin, end, pass, nonzero, out, workspace);
         return;
     }
-    struct room room = {workspace, 0};
+    struct arena arena = {workspace, 0};
     const struct table_models_scratch scratch =
-        table_models_scratch_in(&room, table, pass->n_models);
+        table_models_scratch_in(&arena, table, pass->n_models);
     const struct row_additions *lists = rows->batch ? NULL : row_additions_of(table);
     uint64_t added = 0;
     memset(scratch.slots, 0, ROWS_TOGETHER * SLOTS * UNIT_BYTES);

@@ -5,10 +5,10 @@
  * tabular/tabular_rows.inc.h. */
 
 static int64_t tabular_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
-    struct room room = {NULL, 0};
+    struct arena arena = {NULL, 0};
     (void)pass;
-    table_scratch_in(&room, table_of(rows), NULL);
-    return room.bytes;
+    table_scratch_in(&arena, table_of(rows), NULL);
+    return arena.bytes;
 }
 
 /* The nonzero columns, if they are known and the pass is over all rows. */
@@ -103,8 +103,8 @@ nonzero_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64
 static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64_t end,
                                          const struct pass *pass, void *out, void *workspace) {
     const struct tabular_matrix *table = table_of(rows);
-    struct room room = {workspace, 0};
-    struct table_scratch scratch = table_scratch_in(&room, table, nonzero_columns_for(rows));
+    struct arena arena = {workspace, 0};
+    struct table_scratch scratch = table_scratch_in(&arena, table, nonzero_columns_for(rows));
     const double intercept = intercept_of(rows, pass->w);
     const double shift = ROUNDING_SHIFT * pass->grid;
     int64_t *sum_out = out, intercept_sum = 0;
@@ -139,8 +139,8 @@ static void tabular_clipped_gradient_sum(const struct dense_rows *rows, int64_t 
 static void tabular_clipped_loss_sums(const struct dense_rows *rows, int64_t begin, int64_t end,
                                       const struct pass *pass, void *out, void *workspace) {
     const struct tabular_matrix *table = table_of(rows);
-    struct room room = {workspace, 0};
-    struct table_scratch scratch = table_scratch_in(&room, table, nonzero_columns_for(rows));
+    struct arena arena = {workspace, 0};
+    struct table_scratch scratch = table_scratch_in(&arena, table, nonzero_columns_for(rows));
     const double w_intercept = intercept_of(rows, pass->w);
     const double d_intercept = intercept_of(rows, pass->direction);
     const struct read_ahead nothing = {0, 0};
@@ -173,8 +173,8 @@ static void tabular_clipped_loss_sums(const struct dense_rows *rows, int64_t beg
 static void tabular_predictions(const struct dense_rows *rows, int64_t begin, int64_t end,
                                 const struct pass *pass, void *out, void *workspace) {
     const struct tabular_matrix *table = table_of(rows);
-    struct room room = {workspace, 0};
-    struct table_scratch scratch = table_scratch_in(&room, table, nonzero_columns_for(rows));
+    struct arena arena = {workspace, 0};
+    struct table_scratch scratch = table_scratch_in(&arena, table, nonzero_columns_for(rows));
     const double intercept = intercept_of(rows, pass->w);
     double *p_out = out;
     pack_table_weights(table, pass->w, 0, &scratch);

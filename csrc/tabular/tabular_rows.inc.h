@@ -23,29 +23,30 @@ struct table_scratch {
     int64_t stride;
 };
 
-static struct table_scratch table_scratch_in(struct room *room, const struct tabular_matrix *table,
+static struct table_scratch table_scratch_in(struct arena *arena,
+                                             const struct tabular_matrix *table,
                                              const struct nonzero_columns *nonzero) {
     const int64_t doubles = (int64_t)sizeof(double);
     struct table_scratch scratch = {.nonzero = nonzero,
                                     .stride = (table->n_numeric + UNIT_DOUBLES - 1) / UNIT_DOUBLES *
                                               UNIT_DOUBLES};
     for (int which = 0; which < 2; which++) {
-        scratch.piece_weights[which] = take_room(room, table->n_pieces * UNIT_BYTES);
-        scratch.entry_weights[which] = take_room(room, table->n_entries * doubles);
+        scratch.piece_weights[which] = arena_take(arena, table->n_pieces * UNIT_BYTES);
+        scratch.entry_weights[which] = arena_take(arena, table->n_entries * doubles);
     }
-    char *numbers = take_room(room, (ROWS_PER_BLOCK * scratch.stride * doubles) + 2 * UNIT_BYTES);
+    char *numbers = arena_take(arena, (ROWS_PER_BLOCK * scratch.stride * doubles) + 2 * UNIT_BYTES);
     scratch.numbers = numbers ? (double *)(numbers + UNIT_BYTES) : NULL;
-    scratch.slots = take_room(room, ROWS_PER_BLOCK * SLOTS * doubles);
+    scratch.slots = arena_take(arena, ROWS_PER_BLOCK * SLOTS * doubles);
     const int64_t codes = ROWS_PER_BLOCK * table->n_categorical;
-    scratch.entries = take_room(room, codes * (int64_t)sizeof(int32_t));
-    scratch.first_entries = take_room(room, codes * (int64_t)sizeof(int32_t));
-    scratch.number_sums = take_room(room, scratch.stride * doubles);
-    scratch.number_repeats = take_room(room, scratch.stride * doubles);
-    scratch.entry_sums = take_room(room, table->n_entries * doubles);
-    scratch.nonzero_sums = take_room(room, (table->n_columns + 1) * WIDE_BYTES);
+    scratch.entries = arena_take(arena, codes * (int64_t)sizeof(int32_t));
+    scratch.first_entries = arena_take(arena, codes * (int64_t)sizeof(int32_t));
+    scratch.number_sums = arena_take(arena, scratch.stride * doubles);
+    scratch.number_repeats = arena_take(arena, scratch.stride * doubles);
+    scratch.entry_sums = arena_take(arena, table->n_entries * doubles);
+    scratch.nonzero_sums = arena_take(arena, (table->n_columns + 1) * WIDE_BYTES);
     if (nonzero)
         memset(scratch.nonzero_sums, 0, (size_t)((table->n_columns + 1) * WIDE_BYTES));
-    else if (room->memory) {
+    else if (arena->memory) {
         memset(numbers, 0, (size_t)(ROWS_PER_BLOCK * scratch.stride * doubles + 2 * UNIT_BYTES));
         memset(scratch.number_sums, 0, (size_t)(scratch.stride * doubles));
         memset(scratch.number_repeats, 0, (size_t)(scratch.stride * doubles));
