@@ -12,7 +12,7 @@ from dperm import Objective
 from dperm.accounting import Sampling
 from dperm.algorithms import noisy_descent
 from dperm.audit.neighbours import LinearData
-from dperm.losses import Huber, Loss, SquaredError
+from dperm.losses import Absolute, Huber, Loss, SquaredError
 from dperm.losses.weighted import Weighted
 from dperm.mechanisms import batches
 from dperm.mechanisms.hooks import replace_noise
@@ -117,6 +117,13 @@ def skipped_clip_in_steps(honest, self, plan, clip, grid):
 def heavy_label(honest, self):
     """A record counts three times in the label sum, whose stated sensitivity stays 1."""
     stated = honest(self)
+    return restated(stated, stated.add_or_remove, times=3)
+
+
+@fault_in(Objective, "slope_sum")
+def heavy_slope(honest, self, *args):
+    """A record counts three times in a sum of slopes, whose stated sensitivity stays their bound."""
+    stated = honest(self, *args)
     return restated(stated, stated.add_or_remove, times=3)
 
 
@@ -333,6 +340,18 @@ OTHER_CLAIMS = {
             method="zcdp",
             trainings=600,
             share=0.02,
+        ),
+    ),
+    # Nearly all of the budget is spent on the constant prediction of real targets.
+    "constant": (
+        "preconditioned_gd",
+        "add_or_remove",
+        Configuration(
+            {"label_share": 0.9, "norm_share": 0.0, "column_share": 0.0, "moments": "none", "steps": 1},
+            (halved_noise, heavy_slope),
+            loss=Absolute(target_bound=1.0),
+            fit_intercept=True,
+            trainings=1200,
         ),
     ),
     # The record's gradient reaches the clipping norm only because of its weight.

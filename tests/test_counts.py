@@ -60,6 +60,7 @@ def linear_sums(objective, w, direction):
         objective.clipped_gradient_sum(w, 0.5, keep_predictions=True),
         objective.clipped_loss_sums(w, direction, EVEN, 4.0),
     ]
+    sums.append(objective.slope_sum(0.3, 0.4))
     if objective.loss.classification:
         sums.append(objective.label_sum())
     return sums

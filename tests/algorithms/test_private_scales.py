@@ -44,8 +44,13 @@ def excess(objective, algorithm, **settings):
         (Logistic(), True, 10**5, (0.04, 0.02, 0.01)),
         (Logistic(), False, 10**5, (0.04, 0.02, 0.0)),
         (Hinge(), True, 10**5, (0.04, 0.02, 0.0)),
-        (Huber(target_bound=1.0), True, 10**5, (0.04, 0.02, 0.0)),
-        (Pinball(0.9, target_bound=1.0), True, 10**5, (0.0, 0.02, 0.0)),
+        (Huber(target_bound=1.0), True, 10**5, (0.04, 0.02, 0.01)),
+        (Huber(target_bound=1.0), False, 10**5, (0.04, 0.02, 0.0)),
+        (Huber(), True, 10**5, (0.04, 0.02, 0.0)),
+        (Pinball(0.9, target_bound=1.0), True, 10**5, (0.0, 0.02, 0.01)),
+        (Pinball(0.9, target_bound=1.0), True, 2000, (0.0, 0.02, 0.04)),
+        (Pinball(0.9, target_bound=1.0), True, 600, (0.0, (1 / 3) ** 2, 0.2)),
+        (Pinball(0.9, target_bound=1.0), True, 90, (0.0, 0.15, 0.0)),
         (Logistic(), True, 600, (0.0, (1 / 3) ** 2, 0.0)),
         (Logistic(), True, 100, (0.0, 0.15, 0.0)),
     ],
@@ -57,7 +62,8 @@ def test_shares_follow_from_public_numbers(loss, intercept, n, expected):
     assert not any(scale_shares(problem, learn=False).chosen.values())
     forced = scale_shares(problem, learn=True)
     assert forced.column_share > 0.0
-    assert (forced.label_share > 0.0) == (intercept and loss.name == "logistic")
+    starts = loss.name == "logistic" or loss.target_bound < math.inf
+    assert (forced.label_share > 0.0) == (intercept and starts)
 
 
 @learners

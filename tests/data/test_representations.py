@@ -170,7 +170,7 @@ OF_IMAGES = {
     "leverage": lambda o, w: o.leverage_counts(images(o), 3),
     "residuals": lambda o, w: o.residual_sums(w, images(o), (0, 1, 2)),
 }
-OF_ONE_PREDICTION |= OF_IMAGES
+OF_ONE_PREDICTION |= OF_IMAGES | {"slopes": lambda o, w: o.slope_sum(0.3, 0.45)}
 OF_LABELS = OF_ONE_PREDICTION | {
     "gram with targets": lambda o, w: o.gram_sum(target_factor=0.5),
     "labels": lambda o, w: o.label_sum(),

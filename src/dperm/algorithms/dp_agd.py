@@ -130,6 +130,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
         loss_clip = 1.5 if bound == math.inf else loss.value_at_zero
     # With a strong signal the optimum for labels is far from 0, and steps grow by a tenth per window only.
     reach = 4.0 * min(max(1.0, math.sqrt(signal / 500.0)), 4.0) if bound == math.inf else bound
+    near = problem.attained and bound < math.inf  # the start, to the optimum: it is the best constant
     if not problem.private:
         reach = min(reach, 4.0)  # the line search is exact
         loss_clip *= 16.0  # without noise it only moves the optimum; a larger one would coarsen the grid
@@ -139,9 +140,9 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
         selection_share=0.1,
         clip=clip,
         loss_clip=loss_clip,
-        step_max=reach / row_norm,
+        step_max=(0.3 if near else 1.0) * reach / row_norm,
         growth=0.02,
-        momentum=0.9,
+        momentum=0.5 if near else 0.9,
         shrink=0.9,
         average=True,
     )
@@ -294,7 +295,7 @@ def _check_batches(fit: Fit, given: DPAGDArguments) -> None:
 
 
 def _sampled_plan(fit: Fit, schedule: DPAGDArguments, scales: ScaleShares) -> _SampledPlan:
-    noise = ScaleNoise.of(scales, fit.budget(), fit.budget())
+    noise = ScaleNoise.of(scales, fit.objective.loss, fit.budget(), fit.budget())
     share, rate = schedule.selection_share, min(1.0, schedule.batch_size / fit.n * (1.0 + 2.0**-50))
     sampled, budget = sampled_plan(fit.epsilon, fit.delta, rate, schedule.splits, share, noise.releases)
     units = floor_units(sampled.gradient), floor_units(sampled.selection)
@@ -307,7 +308,7 @@ def _plan(fit: Fit, schedule: DPAGDArguments, scales: ScaleShares) -> _Plan:
         by_share = "zcdp" if schedule.selection_share > 0.2 else "gdp"
         accountant = by_share if fit.ledger is None else str(fit.ledger.accountant)
     budget, rest = fit.budget(accountant), fit.budget(accountant)
-    noise_of_scales = ScaleNoise.of(scales, budget, rest)  # taken off the rest
+    noise_of_scales = ScaleNoise.of(scales, fit.objective.loss, budget, rest)  # taken off the rest
     return _Plan(
         budget=budget,
         gradient_units=rest.share(schedule.splits, 1 - share),

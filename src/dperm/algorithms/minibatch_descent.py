@@ -163,7 +163,7 @@ class MinibatchRun:
         }
 
     def _scale_noise(self) -> ScaleNoise:
-        return ScaleNoise.of(self.scales, self.fit.budget(), self.fit.budget())
+        return ScaleNoise.of(self.scales, self.fit.objective.loss, self.fit.budget(), self.fit.budget())
 
     def _step_sizes(self, schedule: MinibatchArguments, frame: Frame) -> Array:
         sizes = step_sizes(schedule.step_size, schedule.steps)

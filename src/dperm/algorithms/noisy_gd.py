@@ -24,7 +24,13 @@ from dperm.algorithms.fit import Fit, FitResult, PublishedTerms, report_each
 from dperm.algorithms.lockstep import Descent, GradientRequest, alone, in_lockstep
 from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, softmax_clip, typical_curvature
+from dperm.algorithms.rules_of_thumb import (
+    clip_share,
+    longest_gradient,
+    softmax_clip,
+    steeper_on_one_side,
+    typical_curvature,
+)
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_rules import project_each
 from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
@@ -89,15 +95,22 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     lipschitz = longest_gradient(loss, row_norm, noisy=problem.private)
     enough = max(min(2.0 * signal, 500.0), 0.05 * signal)
     steps = round(min(max(enough, 50.0), 1000.0))
-    clip = lipschitz * clip_share(problem, lipschitz, 0.02)
+    share = clip_share(problem, lipschitz, 0.02)
+    one_sided = steeper_on_one_side(loss)
+    clip = lipschitz * (1.0 if one_sided else share)
     plain = clipped = typical_curvature(loss, row_norm)
     if loss.smoothness(row_norm) < math.inf:
         clipped = loss.clipped_smoothness(row_norm, clip)
     reach = min(140.0 * (signal + 15.0) / steps, 160.0) / (plain + l2)  # step_size / (1 - momentum)
     # With less signal, noise alone would carry the weights far from 0; classification tolerates more of that.
     reach *= min((signal / 8.0) ** 1.5 if loss.classification else signal / 20.0, 1.0)
-    if problem.attained and not loss.classification and not loss.kink_jump:
-        reach *= _REACH_WHERE_ATTAINED
+    if problem.attained and not loss.classification:
+        reach *= 1.0 if loss.kink_jump else _REACH_WHERE_ATTAINED
+        if loss.target_bound < math.inf:
+            squared = loss.smoothness(1.0) < loss.lipschitz(1.0) == math.inf
+            reach *= _REACH_FROM_CONSTANT_SQUARED if squared else _REACH_FROM_CONSTANT
+    if one_sided:  # the noise of a longer clip
+        reach *= share
     if loss.classification and loss.kink_jump > 0.0:
         reach *= _REACH_AT_KINKS
     if l2 > 0.0:
@@ -112,6 +125,9 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
 
 # Factor on the reach if many rows attain the norm bound: regression weights need not grow as margins do.
 _REACH_WHERE_ATTAINED = 0.3
+
+# Further factors if targets are bounded, and so may start from a constant: predictions hardly vary about it.
+_REACH_FROM_CONSTANT, _REACH_FROM_CONSTANT_SQUARED = 0.3, 0.1
 
 # Factor on the reach for classification losses with kinks: it lowers the objective to between a third and a
 # half, and accuracy changes by less than a point.
@@ -212,7 +228,7 @@ def _opened(fit: Fit, given: NoisyGDArguments, fold: int = -1) -> _OpenFit:
     schedule = given.completed(noisy_gd_schedule(problem))
     fit.check_published("noisy_gd")
     rest = fit.budget()
-    noise_of_scales = ScaleNoise.of(scales, fit.budget(), rest)
+    noise_of_scales = ScaleNoise.of(scales, fit.objective.loss, fit.budget(), rest)
     multiplier = fit.noise_multiplier(
         rest, schedule.steps, published=lambda: _published_multiplier(fit, schedule.steps)
     )

@@ -14,7 +14,7 @@ Biometrika 1994).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from dperm.algorithms.private_scales import (
     share_of_budget,
 )
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient
+from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, steeper_on_one_side
 from dperm.algorithms.settings import Setting
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
@@ -110,7 +110,7 @@ def preconditioned_gd_schedule(
     little signal. Momentum is at most 0.9: with many columns steps are short, and a longer memory would only
     accumulate noise.
     """
-    given, scales = problem, scale_shares(problem.per_record(), learn_scales)
+    scales = scale_shares(problem.per_record(), learn_scales)
     learned = scales.together
     plain = problem.without(learned)
     problem = plain.per_record()
@@ -122,11 +122,9 @@ def preconditioned_gd_schedule(
         moments, missed = "gram", 1.0 + math.sqrt(2.0 * dimension)
     elif accuracy > math.sqrt(2.0) * dimension**-0.25:
         moments, missed = "columns", 1.0 + dimension / 8.0
-    elif learned > 0.0 and learn_scales == "auto" and not loss.classification:
-        # Too little signal even for an intercept: regression does not tolerate the noise.
-        return preconditioned_gd_schedule(given, learn_scales=False)
     else:
-        return _without_moments(noisy_gd_schedule(plain), scales, problem)
+        attained = scales.norm_share > 0.0
+        return _without_moments(noisy_gd_schedule(replace(plain, attained=attained)), scales, problem)
     longest = longest_gradient(loss, problem.row_norm, noisy=problem.private)
     # Step size over 1 - momentum, in units of the inverse smoothness.
     reach = min(max(signal / 125.0, 0.45), 1.0)
@@ -221,6 +219,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         )
     objective.check_sums(gram=True)  # also for mapped gradients, whatever the moments
     noise = _Noise.of(fit, schedule)
+    noise.scales.check_labels(fit)
     fit.warn_if_slow("preconditioned_gd", "noisy_gd")
     slope = _slope(objective.loss)
     for length in (1.0, math.sqrt(objective.dimension)):  # of a typical whitened row
@@ -285,7 +284,7 @@ class _Noise:
         shares = (schedule.column_share, schedule.norm_share, schedule.label_share, of_moments)
         if not sum(shares) < 1.0:
             raise ValueError(f"the shares of scales and moments must leave some for gradients, got {shares}")
-        scales = ScaleNoise.of(schedule, whole, rest)
+        scales = ScaleNoise.of(schedule, fit.objective.loss, whole, rest)
         moments = share_of_budget(of_moments, whole, rest) if of_moments else 0.0
         return cls(scales, moments, gaussian_noise_multiplier(rest.share(schedule.steps), "gdp"))
 
@@ -389,7 +388,9 @@ def _typical_clip(loss: Loss, signal: float) -> float:
     """
     few_are_long, many_are_long = math.sqrt(signal / 1200.0), math.sqrt(signal / 500.0)
     slope = loss.lipschitz(1.0)
-    if slope == math.inf and not loss.classification:
+    if steeper_on_one_side(loss):
+        clip = max(1.0, many_are_long)
+    elif slope == math.inf and not loss.classification:
         clip = few_are_long
     elif loss.slope_at_zero(1.0) < slope < math.inf:
         clip = min(many_are_long, max(1.0, few_are_long))

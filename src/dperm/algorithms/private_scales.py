@@ -15,9 +15,11 @@ import numpy as np
 from dperm.accounting import Budget, GaussianRelease, gaussian_noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit
+from dperm.algorithms.private_constant import check_noise_of_constant, noisy_constant, steps_to_constant
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import typical_curvature
 from dperm.algorithms.settings import Schedule, Setting
+from dperm.losses import Loss
 from dperm.losses.weighted import unweighted
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
@@ -39,7 +41,8 @@ class ScaleShares(Schedule):
         For a histogram of the row norms without the intercept: rows are clipped to a norm that few exceed,
         and the intercept is scaled down to about half of it if it is larger.
     label_share : float
-        For the mean label, whose log-odds initialise the intercept, or for the class frequencies if
+        For the mean label, whose log-odds initialise the intercept, for the slopes from which a constant
+        prediction of real targets is found, which initialises it, too, or for the class frequencies if
         classes are weighted by them.
     """
 
@@ -97,40 +100,54 @@ class ScaleNoise:
 
     columns: float = 0.0
     norms: float = 0.0
-    labels: float = 0.0
+    labels: float = 0.0  # of each release of labels
+    label_releases: int = 1
 
     @classmethod
-    def of(cls, shares: ScaleShares, whole: Budget, rest: Budget) -> Self:
+    def of(cls, shares: ScaleShares, loss: Loss, whole: Budget, rest: Budget) -> Self:
         """The multipliers that these shares of the whole budget buy; their cost is spent from `rest`."""
-        multipliers = []
-        for share in (shares.column_share, shares.norm_share, shares.label_share):
-            learned = share > 0.0
-            multipliers.append(share_of_budget(share, whole, rest) if learned else 0.0)
-        return cls(*multipliers)
+        label_releases = 1 if loss.classification else steps_to_constant(loss)
+
+        def bought(share: float, count: int = 1) -> float:
+            return share_of_budget(share, whole, rest, count) if share > 0.0 else 0.0
+
+        return cls(
+            columns=bought(shares.column_share),
+            norms=bought(shares.norm_share),
+            labels=bought(shares.label_share, label_releases),
+            label_releases=label_releases,
+        )
 
     @property
     def releases(self) -> list[GaussianRelease]:
         """The releases that are made."""
-        return [GaussianRelease(each) for each in (self.columns, self.norms, self.labels) if each]
+        multipliers = self.columns, self.norms, *[self.labels] * self.label_releases
+        return [GaussianRelease(each) for each in multipliers if each]
 
     @property
     def mu(self) -> float:
         """Gaussian differential privacy of the releases, rounded up."""
         return math.hypot(*(1.0 / each.noise_multiplier for each in self.releases)) * (1.0 + 2.0**-48)
 
+    def check_labels(self, fit: Fit) -> None:
+        """Raise ValueError unless noise can be added to what is released of the labels."""
+        if self.labels and not fit.objective.loss.classification:
+            check_noise_of_constant(fit, self.labels)
+
     def check(self, fit: Fit, clip: float, multiplier: float) -> None:
         """Raise ValueError unless gradients with this clip and noise can be summed in any learned frame."""
-        if self == ScaleNoise():
+        self.check_labels(fit)
+        if not (self.columns or self.norms):
             return
         for row_norm in (2.0**-10, 2.0):
             there = check.clip_norm("clip", clip * (row_norm / fit.objective.row_norm))
             fit.check_gradient_noise(there, multiplier)
 
 
-def share_of_budget(share: float, whole: Budget, rest: Budget) -> float:
-    """Noise multiplier of a release that costs this share of the whole budget; spends it from `rest`."""
-    multiplier = gaussian_noise_multiplier(whole.share(1, share), whole.accountant)
-    rest.spend(GaussianRelease(multiplier))
+def share_of_budget(share: float, whole: Budget, rest: Budget, count: int = 1) -> float:
+    """Noise multiplier of `count` releases that cost this share of the whole; spends it from `rest`."""
+    multiplier = gaussian_noise_multiplier(whole.share(count, share), whole.accountant)
+    rest.spend(GaussianRelease(multiplier), count)
     return multiplier
 
 
@@ -149,7 +166,9 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
     Column scales are read off counts over a fraction of the records, which must exceed noise proportional to
     the square root of the number of columns that a record counts in; it is assumed to count in all of them.
     The row norm needs a single histogram, whose share falls as the signal grows. The mean label is worth its
-    share if there is some signal and the intercept would otherwise take many steps to reach its log-odds.
+    share if there is some signal and the intercept would otherwise take many steps to reach its log-odds. A
+    constant prediction of real targets, whose share falls with the signal, too, is worth it almost always: a
+    descent from there needs to go but a fraction of the way.
     """
     label_share = _LABEL_SHARE if problem.weighs_privately else 0.0
     if learn is False or not problem.private:
@@ -158,19 +177,22 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
     smooth = loss.smoothness(1.0) < math.inf
     stands_out = signal * math.sqrt(_COLUMN_SHARE / problem.dimension) > 12.0
     columns = stands_out and (smooth or loss.classification)
-    labels = signal >= 100.0 and smooth
+    if can_start_from_labels(problem) and (
+        learn is True or signal >= (100.0 if loss.classification else 10.0)
+    ):
+        label_share = _LABEL_SHARE if loss.classification else min(max((40.0 / signal) ** 2, 0.01), 0.2)
     return ScaleShares(
         column_share=_COLUMN_SHARE if columns or learn is True else 0.0,
         norm_share=min(max((20.0 / signal) ** 2, 0.02), 0.15),
-        label_share=_LABEL_SHARE
-        if (labels or learn is True) and can_start_from_labels(problem)
-        else label_share,
+        label_share=label_share,
     )
 
 
 def can_start_from_labels(problem: PublicProblem) -> bool:
-    """Whether the intercept can be initialised with the log-odds of the labels."""
-    return problem.intercept and unweighted(problem.loss).name == "logistic"
+    """Whether the intercept can be initialised with the log-odds of the labels, or a constant for targets."""
+    if problem.loss.classification:
+        return problem.intercept and unweighted(problem.loss).name == "logistic"
+    return problem.intercept and problem.loss.target_bound < math.inf
 
 
 _COLUMN_SHARE, _LABEL_SHARE = 0.04, 0.01
@@ -270,12 +292,17 @@ _MIN_WEIGHT, _MAX_WEIGHT = 0.1, 10.0
 
 
 def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> Array:
-    """Release the class frequencies, set class weights from them if requested, and return initial weights.
+    """Release what the labels tell about the start: a constant prediction, or the class frequencies.
+
+    Class weights are set from the frequencies if requested. Returns the initial weights.
 
     Weighted classes have equal total weight, with an average of 1 per record. For the logistic loss the
     intercept starts at the log-odds of the weighted classes.
     """
     objective, start = fit.objective, np.zeros(fit.objective.shape)
+    if not objective.loss.classification:
+        start[-1] = noisy_constant(fit, release, multiplier)
+        return start
     if objective.loss.n_classes is None:
         mean = release.gaussian_sum(objective.label_sum(), multiplier)[0] / fit.n
         shares = {label: 0.5 * (1.0 + label * min(max(mean, -0.99), 0.99)) for label in (-1, 1)}

@@ -135,6 +135,18 @@ def clip_share(problem: PublicProblem, longest: float, least: float) -> float:
     return min(1.0, max(math.sqrt(problem.signal / typical), least, ridge))
 
 
+def steeper_on_one_side(loss: Loss) -> bool:
+    """Whether the loss of a target, such as the pinball loss, grows faster on one side of it.
+
+    Gradients clipped to lengths below that of the steeper side have another optimum: for the pinball loss a
+    level nearer to the median.
+    """
+    if loss.classification:
+        return False
+    above, below = loss.derivative([1.0, -1.0], [0.0, 0.0])
+    return bool(above != -below)
+
+
 def typical_clip(problem: PublicProblem) -> float:
     """A clip from public numbers; an unbounded slope is treated as a slope of 1.
 

@@ -43,8 +43,8 @@ class KernelRows(Protocol):
     def sum_over_records(self, sum_over_rows: Callable[[Integers | None], Integers]) -> Integers:
         """A sum over all records, from a function that sums over a batch of rows, each counted once."""
 
-    def finite_targets(self) -> tuple[Integers, Integers]:
-        """Integer targets of the finite rows, and the multiplicity of each row."""
+    def finite_targets(self) -> tuple[NDArray[Any], Integers]:
+        """Targets of the finite rows, and the multiplicity of each row."""
 
     @property
     def n_stored(self) -> int:
@@ -321,7 +321,25 @@ class LabelSum(Pass):
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
         """Sum of labels times multiplicities."""
-        return np.array([np.dot(*rows.finite_targets())], dtype=np.int64)
+        labels, counts = rows.finite_targets()
+        return np.array([np.dot(labels.astype(np.int64), counts)], dtype=np.int64)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SlopeSum(Pass):
+    """Sum of the clipped slopes of the loss at one prediction for all finite records, shape ``(1,)``."""
+
+    derivative: Callable[[float, NDArray[Any]], Array]  # of the loss, in the prediction
+    prediction: float
+    clip: float  # on the grid
+    grid: float
+
+    def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
+        """Sum of slopes, rounded to the grid, times multiplicities."""
+        targets, counts = rows.finite_targets()
+        slopes = self.derivative(self.prediction, targets.astype(np.float64))  # the clip may not be a float32
+        rounded = np.rint(np.clip(slopes, -self.clip, self.clip) / self.grid)
+        return np.array([np.dot(rounded.astype(np.int64), counts)], dtype=np.int64)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -333,6 +351,7 @@ class ClassCounts(Pass):
     def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
         """Sum of multiplicities for each class."""
         codes, counts = rows.finite_targets()
+        codes = codes.astype(np.int64)
         return np.bincount(codes, weights=counts, minlength=self.n_classes).astype(np.int64)  # below 2^53
 
 

@@ -162,12 +162,13 @@ class RowsInMemory:
         compact = None if self.compact is None else self.compact.rows_for(pass_)
         return pass_.over_rows(self, n_threads) if compact is None else compact.run(pass_, n_threads)
 
-    def finite_targets(self) -> tuple[Integers, Integers]:
-        """Integer targets of the finite rows, and the multiplicities of these rows."""
+    def finite_targets(self) -> tuple[NDArray[Any], Integers]:
+        """Targets of the finite rows, and the multiplicities of these rows."""
         finite = np.isfinite(self.norms) & np.isfinite(self.y)
-        targets = self.y[finite].astype(np.int64)
-        each = np.ones_like(targets) if self.multiplicity is None else self.multiplicity.each[finite]
-        return targets, each
+        targets = self.y[finite]
+        if self.multiplicity is None:
+            return targets, np.ones(targets.size, dtype=np.int64)
+        return targets, self.multiplicity.each[finite]
 
     def drawn(self, sample: SecretRows, n_public: int) -> Integers:
         """Ascending indices of the rows of a secret sample's records, one per record."""

@@ -13,6 +13,7 @@ from dperm._progress import log, progress
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.fit import MANY_WEIGHTS, FitResult
+from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
 from dperm.algorithms.private_scales import learn_scales_choice
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import closed_after
@@ -80,13 +81,12 @@ def choose_solver(
 
     Notes
     -----
-    `preconditioned_gd` decides from the same numbers how much whitening the budget pays for, and runs like
-    `noisy_gd` where it pays for none. ``docs/decisions/solver-choice.md`` holds the scores that this rule was
-    made on, and ``tests/test_solver_choice.py`` names where another solver was clearly better. For labels and
-    the squared error `preconditioned_gd` is the default at any budget; for other convex losses of real
-    targets, such as Huber's and the pinball loss, with enough signal (`least_signal_for_whitening`). Beyond
-    `MAX_WHITENED` weights its square matrices cost more than the passes over the data. With delta = 0 noise
-    is of Laplace's kind, on the linear term (above `MIN_PURE_SIGNAL`), on the weights or on the choices.
+    `preconditioned_gd` is the default for losses of one prediction wherever its own schedule finds that the
+    budget pays for whitening; `noisy_gd` where it does not, for losses of real targets that are not convex,
+    and beyond `MAX_WHITENED` weights, where square matrices cost more than the passes over the data.
+    ``docs/decisions/solver-choice.md`` holds the scores that this rule was made on, and
+    ``tests/test_solver_choice.py`` names where another solver was clearly better. With delta = 0 noise is of
+    Laplace's kind, on the linear term (above `MIN_PURE_SIGNAL`), on the weights or on the choices.
     """
     if epsilon == math.inf:
         return "nonprivate"
@@ -95,20 +95,12 @@ def choose_solver(
         return _pure_solver(loss, n * epsilon / relation.sum_factor / dimension**1.5, objective)
     if dimension > MAX_WHITENED or loss.n_classes is not None:
         return "noisy_gd"
-    if loss.classification:
-        return "preconditioned_gd"
-    problem = PublicProblem(n, dimension, gdp_mu(epsilon, delta), loss, 1.0, neighbors=relation)
-    enough = problem.per_record().signal > least_signal_for_whitening(loss, dimension)
-    return "preconditioned_gd" if loss.convex and enough else "noisy_gd"
-
-
-def least_signal_for_whitening(loss: Loss, dimension: int) -> float:
-    """Signal-to-noise number ``n mu / sqrt(dimension)`` above which whitening pays for real targets."""
-    if loss.smoothness(1.0) == math.inf:  # a kink
-        return 30.0
-    if loss.lipschitz(1.0) == math.inf:  # such as the squared error
-        return 0.0
-    return min(max(60.0, 1.2 * dimension), 120.0)
+    intercept = objective is None or objective.fit_intercept
+    problem = PublicProblem(
+        n, dimension, gdp_mu(epsilon, delta), loss, 1.0, neighbors=relation, intercept=intercept
+    )
+    whitens = preconditioned_gd_schedule(problem).moments != "none"
+    return "preconditioned_gd" if whitens and (loss.classification or loss.convex) else "noisy_gd"
 
 
 def pure_solvers(loss: Loss) -> list[str]:

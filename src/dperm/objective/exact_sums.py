@@ -154,7 +154,15 @@ class ExactSums:
 
     def losses(self, clip: float) -> SumBounds:
         """Bounds of sums of clipped losses; the clip is rounded down to the grid."""
-        grid = sum_grid(clip, self.n_public, self.finest)
+        return self._on_grid(clip, self.finest)
+
+    def slopes(self, clip: float) -> SumBounds:
+        """Bounds of sums of clipped slopes in the prediction, computed in double precision."""
+        return self._on_grid(clip, DOUBLE_BITS)
+
+    def _on_grid(self, clip: float, finest: int) -> SumBounds:
+        """Bounds of sums of numbers of at most the clip, which is rounded down to the grid."""
+        grid = sum_grid(clip, self.n_public, finest)
         on_grid = math.floor(clip / grid) * grid
         return SumBounds(on_grid, on_grid, grid, 2.0 * on_grid)
 

@@ -7,10 +7,11 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dperm.data.passes import ClassCounts, ClippedLossSums, CoordinateLossSums, LabelSum
+from dperm.data.passes import ClassCounts, ClippedLossSums, CoordinateLossSums, LabelSum, SlopeSum
+from dperm.losses.weighted import unweighted
 from dperm.objective.arguments import clip_bound, number, real_array
 from dperm.objective.empirical_risk import EmpiricalRisk
-from dperm.objective.exact_sums import DOUBLE_BITS
+from dperm.objective.exact_sums import DOUBLE_BITS, SumBounds
 from dperm.private_values.bounded import Bounded
 
 
@@ -108,6 +109,41 @@ class LossSums(EmpiricalRisk):
         if not self.loss.classification or self.loss.n_classes is not None:
             raise TypeError(f"the targets of the {self.loss.name} loss are not labels")
         return Bounded(self._run(LabelSum()), grid=1.0, add_or_remove=1.0)
+
+    def slope_sum(self, prediction: float, clip: float) -> Bounded:
+        """``sum_i max(-clip, min(loss'(p, y_i), clip))`` over the finite records, shape ``(1,)``.
+
+        The derivative, in the weight of the intercept, of the sum of losses of the same prediction p for
+        every record. It ignores the weights of records and classes, and reads nothing but the targets.
+
+        Parameters
+        ----------
+        prediction : float
+            Finite.
+        clip : float
+            Positive bound on the slope of one record.
+
+        Examples
+        --------
+        >>> from dperm import Objective
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> objective = Objective("squared_error", [[0.5], [-1.0], [0.2]], [1.0, 2.0, 5.0])
+        >>> release_without_privacy(objective.slope_sum(2.0, clip=1.0))  # slopes 1, 0 and -3
+        NOT PRIVATE ([0.])
+        """
+        if self.loss.n_classes is not None:
+            raise TypeError(f"the {self.loss.name} loss has one prediction per class")
+        prediction = number("prediction", prediction)
+        if not math.isfinite(prediction):
+            raise ValueError(f"prediction must be finite, got {prediction!r}")
+        bounds = self.slope_bounds(clip)
+        self._check_overflow(DOUBLE_BITS)
+        sums = SlopeSum(unweighted(self.loss).derivative, prediction, bounds.inner_clip, bounds.grid)
+        return bounds.of(self._run(sums))
+
+    def slope_bounds(self, clip: float) -> SumBounds:
+        """Bounds of :meth:`slope_sum`, from public numbers alone."""
+        return self._exact.slopes(clip_bound(clip))
 
     def class_counts(self) -> Bounded:
         """Number of finite records of each class, shape ``(n_classes,)``.
