@@ -130,7 +130,9 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
         loss_clip = 1.5 if bound == math.inf else loss.value_at_zero
     # With a strong signal the optimum for labels is far from 0, and steps grow by a tenth per window only.
     reach = 4.0 * min(max(1.0, math.sqrt(signal / 500.0)), 4.0) if bound == math.inf else bound
-    near = problem.attained and bound < math.inf  # the start, to the optimum: it is the best constant
+    near = problem.attained and bound < math.inf  # the start is the best constant, and close to the optimum
+    if near:
+        reach *= min(0.3 * max(1.0, signal / 200.0), 1.0)
     if not problem.private:
         reach = min(reach, 4.0)  # the line search is exact
         loss_clip *= 16.0  # without noise it only moves the optimum; a larger one would coarsen the grid
@@ -140,7 +142,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
         selection_share=0.1,
         clip=clip,
         loss_clip=loss_clip,
-        step_max=(0.3 if near else 1.0) * reach / row_norm,
+        step_max=reach / row_norm,
         growth=0.02,
         momentum=0.5 if near else 0.9,
         shrink=0.9,

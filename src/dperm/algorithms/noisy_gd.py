@@ -81,7 +81,8 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     ``bench/accuracy.py`` and ``bench/accuracy_mnist.py`` measure them.
 
     With a ridge term, heavy ball converges fastest and oscillates least if ``reach = step_size /
-    (1 - momentum)`` is about ``1 / sqrt(l2 smoothness)``; the default is at most half of that.
+    (1 - momentum)`` is about ``1 / sqrt(l2 smoothness)``; the default is at most half of that, or a seventh
+    if the descent starts from a constant prediction.
 
     No step size is stable at a kink shared by many records: the weights oscillate across it by the length of
     a step. With a ridge term the start is forgotten within ``1/(l2 reach)`` steps. A run of 20 such times is
@@ -104,17 +105,18 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     reach = min(140.0 * (signal + 15.0) / steps, 160.0) / (plain + l2)  # step_size / (1 - momentum)
     # With less signal, noise alone would carry the weights far from 0; classification tolerates more of that.
     reach *= min((signal / 8.0) ** 1.5 if loss.classification else signal / 20.0, 1.0)
-    if problem.attained and not loss.classification:
-        reach *= 1.0 if loss.kink_jump else _REACH_WHERE_ATTAINED
-        if loss.target_bound < math.inf:
-            squared = loss.smoothness(1.0) < loss.lipschitz(1.0) == math.inf
-            reach *= _REACH_FROM_CONSTANT_SQUARED if squared else _REACH_FROM_CONSTANT
+    if problem.attained and not loss.classification and not loss.kink_jump:
+        reach *= _REACH_WHERE_ATTAINED
+    from_constant = problem.attained and loss.target_bound < math.inf
+    if from_constant:
+        reach *= _reach_from_constant(loss, signal)
     if one_sided:  # the noise of a longer clip
         reach *= share
     if loss.classification and loss.kink_jump > 0.0:
         reach *= _REACH_AT_KINKS
     if l2 > 0.0:
-        reach = min(reach, 0.5 / math.sqrt(l2 * (plain + l2)))
+        fastest = 1.0 / math.sqrt(l2 * (plain + l2))
+        reach = min(reach, (0.15 if from_constant else 0.5) * fastest)
     if loss.kink_jump > 0.0 and l2 > 0.0:
         reach = min(reach, _FORGETTING_TIMES / (l2 * steps))
     step_size = min(3.6 / (clipped + l2), 0.1 * reach)
@@ -126,15 +128,24 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
 # Factor on the reach if many rows attain the norm bound: regression weights need not grow as margins do.
 _REACH_WHERE_ATTAINED = 0.3
 
-# Further factors if targets are bounded, and so may start from a constant: predictions hardly vary about it.
-_REACH_FROM_CONSTANT, _REACH_FROM_CONSTANT_SQUARED = 0.3, 0.1
-
 # Factor on the reach for classification losses with kinks: it lowers the objective to between a third and a
 # half, and accuracy changes by less than a point.
 _REACH_AT_KINKS = 0.3
 
 # Maximum length of a run on a loss with kinks, in units of the 1/(l2 reach) steps that forget the start.
 _FORGETTING_TIMES = 20.0
+
+
+def _reach_from_constant(loss: Loss, signal: float) -> float:
+    """A further factor if targets are bounded, and so may start from a constant: they hardly vary about it.
+
+    With much signal noise is no reason to stay near the start; oscillation about a kink is. A Hölder
+    continuous derivative is already treated as if it were everywhere as steep as about 0.
+    """
+    if loss.smoothness(1.0) == math.inf:
+        return 0.3 if loss.kink_jump else 1.0
+    least = 0.1 if loss.lipschitz(1.0) == math.inf else 0.3  # the squared error counts as if its slope were 1
+    return min(least * max(1.0, signal / 400.0), 1.0)
 
 
 def _softmax_schedule(signal: float, loss: Loss, row_norm: float, l2: float) -> NoisyGDSchedule:

@@ -129,6 +129,8 @@ def preconditioned_gd_schedule(
     # Step size over 1 - momentum, in units of the inverse smoothness.
     reach = min(max(signal / 125.0, 0.45), 1.0)
     step_size = min(0.6 * reach, 2.6 / missed)
+    if loss.classification and loss.kink_jump > 0.0:
+        reach *= _REACH_AT_KINKS
     return PreconditionedGDSchedule(
         **scales.chosen,
         moments=moments,
@@ -141,6 +143,11 @@ def preconditioned_gd_schedule(
         shrinkage=1.0,
         tail=0.5,
     )
+
+
+# Factor on the reach for labels and kinks: beyond them gradients keep their length to the end, and those of
+# rare labels have a long way to go.
+_REACH_AT_KINKS = 1.5
 
 
 def _without_moments(
@@ -215,7 +222,8 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         raise ValueError("label_share must be above 0 for class_weight='private'")
     if schedule.label_share > 0.0 and not (objective.weighs_privately or can_start_from_labels(fit.problem)):
         raise ValueError(
-            "label_share must be 0 without an intercept, or for a loss that is not the logistic one"
+            "label_share must be 0 without an intercept, for labels with a loss that is not the logistic "
+            "one, and for real targets without a target_bound"
         )
     objective.check_sums(gram=True)  # also for mapped gradients, whatever the moments
     noise = _Noise.of(fit, schedule)

@@ -1,4 +1,4 @@
-"""Private estimates released before a descent: column scales, a bound on the row norms, the mean label.
+"""Private estimates released before a descent: column scales, a bound on the row norms, where it starts.
 
 Noise is proportional to the public bound on the row norms, so a bound that is too loose, or columns much
 smaller than it allows, waste most of the budget. A few noisy counts, released first, give a tighter bound.
@@ -85,8 +85,8 @@ class LearnedScales(Schedule):
     ----------
     learn_scales : {"auto", True, False}
         Whether to spend part of the budget on estimates of the column scales, the row norm and the mean
-        label first. Steps are then taken in coordinates in which columns have similar scales, and clip and
-        step size follow from the row norm there. "auto": what
+        label, or the best constant prediction of real targets, first. Steps are then taken in coordinates in
+        which columns have similar scales, and clip and step size follow from the row norm there. "auto": what
         :func:`dperm.algorithms.private_scales.scale_shares` considers worthwhile, for losses of a single
         prediction, unless a setting in the units of the data was given.
     """
