@@ -81,9 +81,9 @@ def choose_solver(
 
     Notes
     -----
-    `preconditioned_gd` is the default for losses of one prediction wherever its own schedule finds that the
-    budget pays for whitening; `noisy_gd` where it does not, for losses of real targets that are not convex,
-    and beyond `MAX_WHITENED` weights, where square matrices cost more than the passes over the data.
+    `preconditioned_gd` is the default for losses of one prediction; `noisy_gd` beyond `MAX_WHITENED` weights,
+    where square matrices cost more than the passes over the data, and for real targets where the budget does
+    not pay for whitening. With labels the two are nearly the same there.
     ``docs/decisions/solver-choice.md`` holds the scores that this rule was made on, and
     ``tests/test_solver_choice.py`` names where another solver was clearly better. With delta = 0 noise is of
     Laplace's kind, on the linear term (above `MIN_PURE_SIGNAL`), on the weights or on the choices.
@@ -100,7 +100,7 @@ def choose_solver(
         n, dimension, gdp_mu(epsilon, delta), loss, 1.0, neighbors=relation, intercept=intercept
     )
     whitens = preconditioned_gd_schedule(problem).moments != "none"
-    return "preconditioned_gd" if whitens and (loss.classification or loss.convex) else "noisy_gd"
+    return "preconditioned_gd" if whitens or loss.classification else "noisy_gd"
 
 
 def pure_solvers(loss: Loss) -> list[str]:
