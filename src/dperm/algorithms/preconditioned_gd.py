@@ -26,6 +26,7 @@ from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
 from dperm.algorithms.private_scales import (
     ScaleNoise,
     ScaleShares,
+    after_releases,
     can_start_from_labels,
     learn_scales_choice,
     learned_coordinates,
@@ -269,8 +270,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         fit.report(t, w, gradient=gradient)
     return fit.result(
         average.mean(),
-        "full-batch gradient descent, Gaussian noise on counts and second moments of the rows and on each "
-        "gradient sum, clipped in coordinates whitened by these moments",
+        noise.in_words(objective.loss),
         n_iter=schedule.steps,
         clip=sensitivity / fit.neighbors.sum_factor,
     )
@@ -283,6 +283,14 @@ class _Noise:
     scales: ScaleNoise
     moments: float
     gradient: float
+
+    def in_words(self, loss: Loss) -> str:
+        """Description of the mechanism."""
+        before = [*self.scales.in_words(loss), *(["second moments of the rows"] if self.moments else [])]
+        descent = "full-batch gradient descent, Gaussian noise on each clipped gradient sum"
+        if self.moments:
+            descent += " in coordinates whitened by the moments"
+        return after_releases(before, descent)
 
     @classmethod
     def of(cls, fit: Fit, schedule: PreconditionedGDSchedule) -> _Noise:

@@ -129,6 +129,16 @@ class ScaleNoise:
         """Gaussian differential privacy of the releases, rounded up."""
         return math.hypot(*(1.0 / each.noise_multiplier for each in self.releases)) * (1.0 + 2.0**-48)
 
+    def in_words(self, loss: Loss) -> list[str]:
+        """What is released before a descent."""
+        scaled = ["counts from which columns and rows are scaled"] if self.columns or self.norms else []
+        if not self.labels:
+            return scaled
+        return [
+            *scaled,
+            "the frequency of labels" if loss.classification else "slopes at constant predictions",
+        ]
+
     def check_labels(self, fit: Fit) -> None:
         """Raise ValueError unless noise can be added to what is released of the labels."""
         if self.labels and not fit.objective.loss.classification:
@@ -246,21 +256,24 @@ class Frame:
     factors : ndarray or float
     linear_map : DiagonalMap or None
         The factors as a map; None if they are 1.
+    released : list of str
+        What was released to find all this.
     """
 
     start: Array
     problem: PublicProblem
+    released: list[str]
     factors: Array | float = 1.0
     linear_map: DiagonalMap | None = None
 
     @classmethod
     def learned(cls, fit: Fit, release: Releaser, noise: ScaleNoise, problem: PublicProblem) -> Self:
         """Those of :func:`learned_coordinates` if columns or norms are released, else the original ones."""
-        objective = fit.objective
+        objective, released = fit.objective, noise.in_words(fit.objective.loss)
         if not (noise.columns or noise.norms):
             start = np.zeros(objective.shape)
             start = _from_labels(fit, release, noise.labels) if noise.labels else start
-            return cls(start, replace(problem, loss=objective.loss))
+            return cls(start, replace(problem, loss=objective.loss), released)
         found = learned_coordinates(fit, release, noise)
         rounded = DiagonalMap.rounding(found.scaling.column_scales, objective.largest_condition)
         typical = float(np.median(rounded.factors[: objective.n_columns]))
@@ -271,7 +284,7 @@ class Frame:
             l2=problem.l2 * typical**2,
             attained=True,
         )
-        return cls(found.start, there, rounded.factors, rounded)
+        return cls(found.start, there, released, rounded.factors, rounded)
 
     def step_sizes(self, sizes: Array, momentum: float, l2: float) -> Array:
         """Step sizes, capped so that heavy ball is stable for the ridge term along every axis."""
@@ -282,9 +295,16 @@ class Frame:
 
     def in_words(self, mechanism: str) -> str:
         """Description of the mechanism and of the releases before it."""
-        if self.linear_map is None:
-            return mechanism
-        return f"Gaussian noise on counts from which columns and rows are scaled; then {mechanism}"
+        return after_releases(self.released, mechanism)
+
+
+def after_releases(released: list[str], mechanism: str) -> str:
+    """Description of a mechanism after these Gaussian releases."""
+    if not released:
+        return mechanism
+    *others, last = released
+    before = f"{', on '.join(others)} and on {last}" if others else last
+    return f"Gaussian noise on {before}; then {mechanism}"
 
 
 # Public bounds on class weights: the noisy frequency of a rare class is unreliable.
