@@ -1,15 +1,23 @@
-"""The noisy constant from which fits of real targets start: where it ends, and what noise it has."""
+"""What fits of real targets start from: a noisy constant, and the spread of targets about it."""
 
 import math
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from scipy.stats import norm
 
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu
-from dperm.algorithms import dp_agd, dp_sgd, noisy_gd, nonprivate, preconditioned_gd
-from dperm.algorithms.private_constant import steps_to_constant
+from dperm.algorithms import (
+    dp_agd,
+    dp_sgd,
+    noisy_gd,
+    nonprivate,
+    preconditioned_gd,
+    private_constant,
+    private_scales,
+)
 from dperm.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -54,23 +62,23 @@ def skewed(loss, n=20_000, **settings):
 
 
 def constants_of(algorithm, objective, epsilon, **settings):
-    """The predictions at which slopes were released, with their noise."""
-    seen, honest = [], Objective.slope_sum
+    """The constants that were found, and the noise of the releases from which they were."""
+    found, noise, honest = [], [], private_scales.noisy_constant
 
-    def watch(releaser, method, private, multiplier, *args, **kwargs):
-        if seen and len(seen[-1]) == 1:
-            seen[-1].append((private.sensitivity(releaser.neighbors), multiplier))
-        return method(releaser, private, multiplier, *args, **kwargs)
+    def noisy_constant(fit, release, multiplier):
+        def watch(releaser, method, private, multiplier, *args, **kwargs):
+            noise.append((private.sensitivity(releaser.neighbors), multiplier))
+            return method(releaser, private, multiplier, *args, **kwargs)
 
-    def slope_sum(self, prediction, clip):
-        seen.append([prediction])
-        return honest(self, prediction, clip)
+        with watch_releases(watch):
+            found.append(honest(fit, release, multiplier))
+        return found[-1]
 
-    with pytest.MonkeyPatch.context() as patch, watch_releases(watch):
-        patch.setattr(Objective, "slope_sum", slope_sum)
-        short = SHORT[algorithm.__name__] | settings
-        result = algorithm(objective, epsilon, 1e-6, random_state=0, **short)
-    return result, [each[0] for each in seen], [each[1] for each in seen]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(private_scales, "noisy_constant", noisy_constant)
+        short = SHORT[algorithm.__name__] | {"random_state": 0} | settings
+        result = algorithm(objective, epsilon, 1e-6, **short)
+    return result, found, noise
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -81,23 +89,55 @@ def test_without_much_noise_it_is_the_best_constant(loss):
         return float(np.mean(loss.value(np.full(len(y), constant), y)))
 
     tiny = {"step_size": 1e-9, "moments": "none", "shrinkage": 0.0}
-    result, constants, _ = constants_of(preconditioned_gd, objective, 100.0, **tiny)
+    result, (found,), _ = constants_of(preconditioned_gd, objective, 100.0, **tiny)
     best = minimize_scalar(risk, bounds=(-2.0, 2.0), method="bounded", options={"xatol": 1e-9})
-    assert len(constants) == steps_to_constant(loss)
-    assert risk(result.coef[-1]) - best.fun < 0.02 * (risk(0.0) - best.fun)
-    assert abs(result.coef[-1] - best.x) < 0.05
+    assert result.coef[-1] == pytest.approx(found.prediction, abs=1e-6)
+    assert risk(found.prediction) - best.fun < 0.02 * (risk(0.0) - best.fun)
+    assert abs(found.prediction - best.x) < 0.05
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 100.0])
+@pytest.mark.parametrize("loose", [1.0, 10.0, 100.0])
+@pytest.mark.parametrize(
+    ("make", "smallest"),
+    [
+        (lambda rng: 1.0 + 0.2 * rng.normal(size=40_000), 0.3),
+        (lambda rng: np.where(rng.random(40_000) < 0.7, 0.3, rng.uniform(0.3, 1.0, 40_000)), 0.2),
+    ],
+    ids=["normal", "most at one value"],
+)
+def test_the_spread_is_near_that_of_the_targets(make, smallest, loose, epsilon):
+    """Whatever the bound; with little signal it may be too large, or lose a tail with few targets."""
+    y = make(np.random.default_rng(0))
+    X = np.zeros((len(y), 1))
+    objective = Objective(Absolute(target_bound=2.0 * loose), X, y, row_norm=2.0, fit_intercept=True)
+    found = [constants_of(noisy_gd, objective, epsilon, random_state=seed)[1][0] for seed in range(5)]
+    spread = np.median([each.spread for each in found])
+    far = np.quantile(np.abs(y - np.median(y)), 0.98)
+    assert smallest < spread < (4.0 if epsilon == 0.1 else 1.5) * far
+    if epsilon > 0.1:
+        assert spread > 0.7 * far
+
+
+def test_normal_shares_give_back_their_spread():
+    ends = 8.0 * 2.0 ** (-0.5 * np.arange(21))
+    for spread in (8.0, 1.0, 0.25):
+        deviation = spread / norm.isf(0.01)
+        beyond = 2.0 * norm.sf(ends[1:] / deviation)
+        beyond[-1] = 1.0
+        assert private_constant._normal_spread(np.diff(beyond, prepend=0.0), ends) == pytest.approx(spread)
 
 
 @learners
 @pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
 @pytest.mark.parametrize("loss", [SquaredError(**BOUND), Pinball(0.9, **BOUND)], ids=repr)
 def test_its_releases_cost_their_share_and_have_the_stated_noise(loss, neighbors, algorithm):
-    """A slope is at most that of the loss, or of the squared error at 0, the bound on the targets."""
+    """Slopes of the squared error are clipped at the bound on the targets, a half, a quarter, ... of it."""
     result, _, noise = constants_of(algorithm, skewed(loss)[0], 1.0, neighbors=neighbors)
     sensitivities, multipliers = np.array(noise).T
-    steepest = 2.0 if loss.name == "squared_error" else 0.9
+    steepest = 2.0 * 0.5 ** np.arange(8) if loss.name == "squared_error" else np.full(8, 0.9)
     factor = 2.0 if neighbors == "replace_one" else 1.0
-    np.testing.assert_allclose(sensitivities, factor * steepest, rtol=1e-9)
+    np.testing.assert_allclose(sensitivities, [*factor * steepest, math.sqrt(factor)], rtol=1e-9)
     mu, share = gdp_mu(1.0, 1e-6), result.privacy.public["label_share"]
     assert share == 0.01
     assert np.sum(multipliers**-2.0) == pytest.approx(share * mu**2)
@@ -124,15 +164,15 @@ def test_a_ledger_pays_for_everything_before(algorithm):
     ids=["no bound on the targets", "no intercept", "labels"],
 )
 def test_no_constant_is_sought_where_there_is_none(objective):
-    result, constants, _ = constants_of(noisy_gd, objective, 1.0, learn_scales=True)
-    assert not constants
+    result, found, _ = constants_of(noisy_gd, objective, 1.0, learn_scales=True)
+    assert not found
     assert result.privacy.public["label_share"] == 0.0
 
 
 def test_little_signal_buys_no_constant():
     """Noise on the slopes would exceed their bound."""
-    result, constants, _ = constants_of(noisy_gd, skewed(Absolute(**BOUND), n=100)[0], 0.1)
-    assert not constants
+    result, found, _ = constants_of(noisy_gd, skewed(Absolute(**BOUND), n=100)[0], 0.1)
+    assert not found
     assert result.privacy.public["label_share"] == 0.0
 
 
@@ -157,3 +197,20 @@ def test_a_fit_far_from_zero_profits():
         return math.fsum(objective.value(fit.coef) - best for fit in fits)
 
     assert excess() < 0.7 * excess(**share)
+
+
+@learners
+@pytest.mark.parametrize("loss", [SquaredError, Absolute, Huber], ids=lambda loss: loss.__name__)
+def test_a_loose_bound_on_the_targets_costs_little(loss, algorithm):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10_000, 5))
+    y = 0.4 + X @ [0.1, 0.1, 0.0, -0.1, 0.0] + 0.1 * rng.normal(size=10_000)
+
+    def excess(bound):
+        objective = Objective(loss(target_bound=bound), X, y, row_norm=5.0, fit_intercept=True)
+        best = objective.value(nonprivate(objective, max_iter=300).coef)
+        fits = (algorithm(objective, 0.5, 1e-6, random_state=s) for s in range(4))
+        of_constant = objective.value([*np.zeros(5), np.median(y)]) - best
+        return np.mean([objective.value(fit.coef) - best for fit in fits]) / of_constant
+
+    assert excess(30.0) < 3.0 * excess(1.5) + 0.002

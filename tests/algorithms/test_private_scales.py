@@ -48,7 +48,7 @@ def excess(objective, algorithm, **settings):
         (Huber(target_bound=1.0), False, 10**5, (0.04, 0.02, 0.0)),
         (Huber(), True, 10**5, (0.04, 0.02, 0.0)),
         (Pinball(0.9, target_bound=1.0), True, 10**5, (0.0, 0.02, 0.01)),
-        (Pinball(0.9, target_bound=1.0), True, 2000, (0.0, 0.02, 0.04)),
+        (Pinball(0.9, target_bound=1.0), True, 2000, (0.0, 0.02, 0.09)),
         (Pinball(0.9, target_bound=1.0), True, 600, (0.0, (1 / 3) ** 2, 0.2)),
         (Pinball(0.9, target_bound=1.0), True, 90, (0.0, 0.15, 0.0)),
         (Logistic(), True, 600, (0.0, (1 / 3) ** 2, 0.0)),

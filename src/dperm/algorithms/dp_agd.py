@@ -34,7 +34,7 @@ from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, ScaleShares, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, softmax_clip
+from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, softmax_clip, target_range
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.suffix_average import DoublingSuffixAverage
 from dperm.losses.weighted import largest_weight
@@ -120,17 +120,17 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     """
     problem = problem.per_record()
     signal, loss, row_norm = problem.signal, problem.loss, problem.row_norm
-    bound = loss.target_bound
-    longest = longest_gradient(loss, row_norm, noisy=problem.private)
+    bound = target_range(loss, problem.spread)
+    longest = longest_gradient(loss, row_norm, noisy=problem.private, spread=problem.spread)
     if loss.n_classes is not None:
         clip = softmax_clip(signal, loss, row_norm)
         loss_clip = 1.5 * math.log2(loss.n_classes) * largest_weight(loss)
     else:
         clip = longest * clip_share(problem, longest, 0.05)
-        loss_clip = 1.5 if bound == math.inf else loss.value_at_zero
+        loss_clip = 1.5 if bound == math.inf else float(np.max(loss.value([bound, -bound], [0.0, 0.0])))
     # With a strong signal the optimum for labels is far from 0, and steps grow by a tenth per window only.
     reach = 4.0 * min(max(1.0, math.sqrt(signal / 500.0)), 4.0) if bound == math.inf else bound
-    near = problem.attained and bound < math.inf  # the start is the best constant, and close to the optimum
+    near = problem.spread < math.inf  # the start is the best constant, and close to the optimum
     if near:
         reach *= min(0.3 * max(1.0, signal / 200.0), 1.0)
     if not problem.private:

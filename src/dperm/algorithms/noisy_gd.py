@@ -93,13 +93,13 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     if loss.n_classes is not None:
         # Its constants were tuned in terms of mu under replace-one, which is twice that per record.
         return _softmax_schedule(2.0 * signal, loss, row_norm, l2)
-    lipschitz = longest_gradient(loss, row_norm, noisy=problem.private)
+    lipschitz = longest_gradient(loss, row_norm, noisy=problem.private, spread=problem.spread)
     enough = max(min(2.0 * signal, 500.0), 0.05 * signal)
     steps = round(min(max(enough, 50.0), 1000.0))
     share = clip_share(problem, lipschitz, 0.02)
     one_sided = steeper_on_one_side(loss)
     clip = lipschitz * (1.0 if one_sided else share)
-    plain = clipped = typical_curvature(loss, row_norm)
+    plain = clipped = typical_curvature(loss, row_norm, problem.spread)
     if loss.smoothness(row_norm) < math.inf:
         clipped = loss.clipped_smoothness(row_norm, clip)
     reach = min(140.0 * (signal + 15.0) / steps, 160.0) / (plain + l2)  # step_size / (1 - momentum)
@@ -107,7 +107,7 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     reach *= min((signal / 8.0) ** 1.5 if loss.classification else signal / 20.0, 1.0)
     if problem.attained and not loss.classification and not loss.kink_jump:
         reach *= _REACH_WHERE_ATTAINED
-    from_constant = problem.attained and loss.target_bound < math.inf
+    from_constant = problem.spread < math.inf
     if from_constant:
         reach *= _reach_from_constant(loss, signal)
     if one_sided:  # the noise of a longer clip

@@ -35,7 +35,13 @@ from dperm.algorithms.private_scales import (
     share_of_budget,
 )
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, steeper_on_one_side
+from dperm.algorithms.rules_of_thumb import (
+    clip_share,
+    longest_gradient,
+    slope_in_range,
+    steeper_on_one_side,
+    target_range,
+)
 from dperm.algorithms.settings import Setting
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
@@ -124,8 +130,10 @@ def preconditioned_gd_schedule(
     elif accuracy > math.sqrt(2.0) * dimension**-0.25:
         moments, missed = "columns", 1.0 + dimension / 8.0
     else:
-        attained = scales.norm_share > 0.0
-        return _without_moments(noisy_gd_schedule(replace(plain, attained=attained)), scales, problem)
+        near = scales.label_share > 0.0 and not loss.classification
+        spread = loss.target_bound if near else math.inf  # in units of which the clip is stated
+        learned_frame = replace(plain, attained=scales.norm_share > 0.0, spread=spread)
+        return _without_moments(noisy_gd_schedule(learned_frame), scales, problem)
     longest = longest_gradient(loss, problem.row_norm, noisy=problem.private)
     # Step size over 1 - momentum, in units of the inverse smoothness.
     reach = min(max(signal / 125.0, 0.45), 1.0)
@@ -230,7 +238,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     noise = _Noise.of(fit, schedule)
     noise.scales.check_labels(fit)
     fit.warn_if_slow("preconditioned_gd", "noisy_gd")
-    slope = _slope(objective.loss)
+    slope, smoothness = _slope(objective.loss), _smoothness(objective.loss)
     for length in (1.0, math.sqrt(objective.dimension)):  # of a typical whitened row
         clip = check.clip_norm("clip", schedule.clip * slope * length)
         fit.check_gradient_noise(clip, noise.gradient)
@@ -241,8 +249,10 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     found = _whitening(fit, release, noise.moments, schedule, coordinates.scaling)
     linear_map = LinearMap.rounding(found.matrix)
     whitening = linear_map.matrix
-    steeper = _slope(objective.loss) / slope  # 1 unless class weights were only just released
-    clip_there = slope * steeper * found.clip
+    # Class weights and the spread of the targets may only just have been released.
+    clip_there = _slope(objective.loss, coordinates.spread) * found.clip
+    units = math.inf if "step_size" in given.chosen else coordinates.spread
+    steeper = _smoothness(objective.loss, units) / smoothness
     ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2 if objective.l2 > 0.0 else 0.0
     to_weights = np.ascontiguousarray(whitening.T)
     step = schedule.step_size / steeper
@@ -415,24 +425,23 @@ def _typical_clip(loss: Loss, signal: float) -> float:
     return max(0.3, clip)
 
 
-def _slope(loss: Loss) -> float:
-    """Maximum slope of the loss; if unbounded, that of the squared error at w = 0, or 1."""
-    slope = loss.lipschitz(1.0)
-    if slope < math.inf:
-        return slope
-    return largest_weight(loss) * (loss.target_bound if loss.target_bound < math.inf else 1.0)
+def _slope(loss: Loss, spread: float = math.inf) -> float:
+    """Maximum slope of the loss, in the range of bounded targets; 1 if it is unbounded."""
+    if loss.target_bound < math.inf:
+        return slope_in_range(loss, spread)
+    return min(loss.lipschitz(1.0), largest_weight(loss)) if not loss.classification else loss.lipschitz(1.0)
 
 
-def _smoothness(loss: Loss) -> float:
+def _smoothness(loss: Loss, spread: float = math.inf) -> float:
     """Largest second derivative; a kink is treated as a bend of width 2 or, with bounded real targets, of a
-    third of their bound.
+    third of their range.
     """
     smoothness = loss.smoothness(1.0)
     if smoothness < math.inf:
         return smoothness
     if loss.target_bound == math.inf:
         return 0.5 * largest_weight(loss)
-    return 3.0 * _slope(loss) / loss.target_bound
+    return 3.0 * _slope(loss, spread) / target_range(loss, spread)
 
 
 def _shrunk(dual: Array, noise: float, schedule: PreconditionedGDSchedule, least: float) -> Array:

@@ -1,57 +1,109 @@
-"""A private estimate of the best constant prediction of real targets, from which a descent starts."""
+"""What a descent of real targets starts from: a private estimate of the best constant prediction.
+
+Targets are often farther from 0 than from each other, and their public bound is farther still. Noisy slopes
+of the loss at one prediction for all records lead to the best one, and a noisy histogram of distances from
+there says how far targets are. Their noise does not grow with the number of columns.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from dperm.accounting import GaussianRelease
 from dperm.algorithms.fit import Fit
-from dperm.losses import Loss
+from dperm.algorithms.rules_of_thumb import steepest_slope
 from dperm.losses.weighted import unweighted
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.release import Releaser
+from dperm.objective.objective import Array
 
-_NEWTON_STEPS, _BISECTIONS = 4, 8
+_STEPS = 8
+_PRECISION = 2.0  # of the histogram, in units of that of a sum of slopes
+_DISTANCE_BINS = 20  # each a factor of sqrt(2)
+_FAR, _MANY = 0.02, 0.2  # shares of the targets
+
+#: Cost of everything, in units of that of one release.
+COST = _STEPS + round(_PRECISION**2)
 
 
-def steps_to_constant(loss: Loss) -> int:
-    """Number of noisy slopes from which :func:`noisy_constant` finds the constant."""
-    return _NEWTON_STEPS if _newton_reaches(loss) else _BISECTIONS
+def releases_for_constant(multiplier: float) -> list[GaussianRelease]:
+    """The releases of :func:`noisy_constant`."""
+    return [GaussianRelease(multiplier)] * _STEPS + [GaussianRelease(multiplier / _PRECISION)]
 
 
-def noisy_constant(fit: Fit, release: Releaser, multiplier: float) -> float:
-    """Release noisy slopes of the mean loss of a constant, and descend to where they vanish.
+class Constant(NamedTuple):
+    """A prediction for all records."""
 
-    If the loss bends little enough, steps are those of Newton's method, exact for the squared error, and the
-    later half of them are averaged. Otherwise they go against the sign of the slope, and halve: their length
-    does not depend on how dense the targets are. Neither the ridge term nor record weights are considered.
+    prediction: float
+    spread: float  # about one target in fifty is farther from it
+
+
+def noisy_constant(fit: Fit, release: Releaser, multiplier: float) -> Constant:
+    """The best constant prediction, and the spread of the targets about it.
+
+    Neither the ridge term nor record weights are considered.
     """
-    loss, newton = fit.objective.loss, _newton_reaches(fit.objective.loss)
-    bound, clip, steps = loss.target_bound, _clip(loss), steps_to_constant(loss)
-    constants = [0.0]
-    for t in range(1, steps + 1):
-        slope = release.gaussian_sum(fit.objective.slope_sum(constants[-1], clip), multiplier)[0] / fit.n
-        step = slope / _curvature(loss) if newton else math.copysign(bound * 0.5**t, slope)
-        constants.append(min(max(constants[-1] - step, -bound), bound))
-    later = constants[-(steps // 2) :] if newton else constants[-1:]
-    return sum(later) / len(later)
+    prediction = _prediction(fit, release, multiplier)
+    return Constant(prediction, _spread(fit, release, multiplier / _PRECISION, prediction))
 
 
 def check_noise_of_constant(fit: Fit, multiplier: float) -> None:
-    """Raise ValueError unless noise with this multiplier can be added to slopes."""
-    slopes = fit.objective.slope_bounds(_clip(fit.objective.loss))
-    gaussian_scale(multiplier * slopes.clip * fit.neighbors.sum_factor, slopes.grid)
+    """Raise ValueError unless slopes can be summed, and noise with this multiplier added to the sums."""
+    loss = fit.objective.loss
+    for distance in (loss.target_bound, 0.5**_STEPS * loss.target_bound):
+        slopes = fit.objective.slope_bounds(steepest_slope(loss, distance))
+        gaussian_scale(multiplier * slopes.clip * fit.neighbors.sum_factor, slopes.grid)
 
 
-def _newton_reaches(loss: Loss) -> bool:
-    """Whether steps of Newton's method reach every target that a quarter of the bound on them is long."""
-    return _clip(loss) >= 0.25 * loss.target_bound * _curvature(loss)
+def _prediction(fit: Fit, release: Releaser, multiplier: float) -> float:
+    """Descend along the slopes, which are clipped to those within a distance that halves with every step.
+
+    Steps are those of Newton's method where clipped slopes allow a step of half that distance. Otherwise,
+    such as at a kink, they go half the distance against the sign of the slope: how dense the targets are does
+    not matter. The noise shrinks with the clip, until most slopes are clipped.
+    """
+    loss, distance, prediction = fit.objective.loss, fit.objective.loss.target_bound, 0.0
+    curvature = unweighted(loss).smoothness(1.0)
+    for _ in range(_STEPS):
+        clip = steepest_slope(loss, distance)
+        slope = release.gaussian_sum(fit.objective.slope_sum(prediction, clip), multiplier)[0] / fit.n
+        newton = clip >= 0.5 * distance * curvature
+        step = slope / curvature if newton else math.copysign(0.5 * distance, slope)
+        prediction -= min(max(step, -distance), distance)
+        prediction = min(max(prediction, -loss.target_bound), loss.target_bound)
+        distance *= 0.5
+    return float(prediction)
 
 
-def _curvature(loss: Loss) -> float:
-    return unweighted(loss).smoothness(1.0)
+def _spread(fit: Fit, release: Releaser, multiplier: float, prediction: float) -> float:
+    """A distance from the prediction that about one target in fifty exceeds.
+
+    Noise may hide the farthest targets, and a spread that is too small does more harm than one that is too
+    large. So it is the largest of three distances: that of normally distributed targets with the closest
+    counts; one that is certainly exceeded by some targets; one that may be exceeded by many.
+    """
+    counts = fit.objective.distance_counts(prediction, _DISTANCE_BINS)
+    farthest = 2.0 * fit.objective.loss.target_bound
+    ends = farthest * np.exp2(-0.5 * np.arange(_DISTANCE_BINS + 1))
+    noise = multiplier * counts.sensitivity(fit.neighbors) / fit.n
+    in_bins = release.gaussian_sum(counts, multiplier) / fit.n
+    exceeding, error = in_bins.cumsum(), 2.0 * noise * np.sqrt(np.arange(1, _DISTANCE_BINS + 1))
+    some = exceeding > np.maximum(_FAR, error)
+    many = exceeding + error > _MANY
+    places = [int(each.argmax()) if each.any() else _DISTANCE_BINS for each in (some, many)]
+    exceeded, possible = (ends[min(place + 1, _DISTANCE_BINS)] for place in (places[0], places[1] - 1))
+    return min(max(float(exceeded), float(possible), _normal_spread(in_bins, ends)), farthest)
 
 
-def _clip(loss: Loss) -> float:
-    """The steepest slope; of a loss without one, that of the prediction 0."""
-    slope = unweighted(loss).lipschitz(1.0)
-    return slope if slope < math.inf else unweighted(loss).slope_at_zero(1.0)
+def _normal_spread(shares: Array, ends: Array) -> float:
+    """The same distance, of the normal distribution whose shares in the bins are closest."""
+    candidates = ends[0] * 2.0 ** (-0.25 * np.arange(2 * _DISTANCE_BINS))
+    deviations = candidates / -ndtri(0.5 * _FAR)
+    beyond = 2.0 * ndtr(-ends[1:] / deviations[:, np.newaxis])
+    beyond[:, -1] = 1.0  # the last bin counts all smaller distances
+    expected = np.diff(beyond, axis=1, prepend=0.0)
+    return float(candidates[np.argmin(np.sum((expected - shares) ** 2, axis=1))])

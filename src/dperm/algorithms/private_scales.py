@@ -15,7 +15,12 @@ import numpy as np
 from dperm.accounting import Budget, GaussianRelease, gaussian_noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit
-from dperm.algorithms.private_constant import check_noise_of_constant, noisy_constant, steps_to_constant
+from dperm.algorithms.private_constant import (
+    COST,
+    check_noise_of_constant,
+    noisy_constant,
+    releases_for_constant,
+)
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import typical_curvature
 from dperm.algorithms.settings import Schedule, Setting
@@ -100,13 +105,12 @@ class ScaleNoise:
 
     columns: float = 0.0
     norms: float = 0.0
-    labels: float = 0.0  # of each release of labels
-    label_releases: int = 1
+    labels: float = 0.0
+    of_targets: bool = False  # whether labels are real targets, of which there are several releases
 
     @classmethod
     def of(cls, shares: ScaleShares, loss: Loss, whole: Budget, rest: Budget) -> Self:
         """The multipliers that these shares of the whole budget buy; their cost is spent from `rest`."""
-        label_releases = 1 if loss.classification else steps_to_constant(loss)
 
         def bought(share: float, count: int = 1) -> float:
             return share_of_budget(share, whole, rest, count) if share > 0.0 else 0.0
@@ -114,15 +118,16 @@ class ScaleNoise:
         return cls(
             columns=bought(shares.column_share),
             norms=bought(shares.norm_share),
-            labels=bought(shares.label_share, label_releases),
-            label_releases=label_releases,
+            labels=bought(shares.label_share, 1 if loss.classification else COST),
+            of_targets=not loss.classification,
         )
 
     @property
     def releases(self) -> list[GaussianRelease]:
         """The releases that are made."""
-        multipliers = self.columns, self.norms, *[self.labels] * self.label_releases
-        return [GaussianRelease(each) for each in multipliers if each]
+        several = releases_for_constant(self.labels) if self.of_targets and self.labels else []
+        multipliers = self.columns, self.norms, 0.0 if self.of_targets else self.labels
+        return [GaussianRelease(each) for each in multipliers if each] + several
 
     @property
     def mu(self) -> float:
@@ -190,7 +195,7 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
     if can_start_from_labels(problem) and (
         learn is True or signal >= (100.0 if loss.classification else 10.0)
     ):
-        label_share = _LABEL_SHARE if loss.classification else min(max((40.0 / signal) ** 2, 0.01), 0.2)
+        label_share = _LABEL_SHARE if loss.classification else min(max((60.0 / signal) ** 2, 0.01), 0.2)
     return ScaleShares(
         column_share=_COLUMN_SHARE if columns or learn is True else 0.0,
         norm_share=min(max((20.0 / signal) ** 2, 0.02), 0.15),
@@ -218,10 +223,13 @@ class Coordinates:
         Scales rows to norm about 1, so that the descent does not depend on the units of the data.
     start : ndarray
         Initial weights, in the original coordinates.
+    spread : float
+        Of real targets about the start; infinite if it is not known.
     """
 
     scaling: RowScaling
     start: Array
+    spread: float
 
 
 def learned_coordinates(fit: Fit, release: Releaser, noise: ScaleNoise) -> Coordinates:
@@ -230,7 +238,6 @@ def learned_coordinates(fit: Fit, release: Releaser, noise: ScaleNoise) -> Coord
     unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))
     ridge = unit * ridge_as_norm(objective)
     scales, row_norm = np.full(objective.dimension, unit), objective.row_norm * unit
-    start = np.zeros(objective.dimension)
     if noise.columns:
         largest = max(1.0, 1.0 / ridge) if ridge else math.inf
         scales[: objective.n_columns] *= np.minimum(_column_scales(fit, release, noise.columns), largest)
@@ -238,9 +245,8 @@ def learned_coordinates(fit: Fit, release: Releaser, noise: ScaleNoise) -> Coord
             row_norm *= 2.0
     if noise.norms:
         row_norm = _row_norm(fit, release, noise.norms, scales, row_norm, ridge)
-    if noise.labels:
-        start[:] = _from_labels(fit, release, noise.labels)
-    return Coordinates(RowScaling(scales, row_norm), start)
+    start, spread = _from_labels(fit, release, noise.labels)
+    return Coordinates(RowScaling(scales, row_norm), start, spread)
 
 
 @dataclass(frozen=True)
@@ -271,9 +277,8 @@ class Frame:
         """Those of :func:`learned_coordinates` if columns or norms are released, else the original ones."""
         objective, released = fit.objective, noise.in_words(fit.objective.loss)
         if not (noise.columns or noise.norms):
-            start = np.zeros(objective.shape)
-            start = _from_labels(fit, release, noise.labels) if noise.labels else start
-            return cls(start, replace(problem, loss=objective.loss), released)
+            start, spread = _from_labels(fit, release, noise.labels)
+            return cls(start, replace(problem, loss=objective.loss, spread=spread), released)
         found = learned_coordinates(fit, release, noise)
         rounded = DiagonalMap.rounding(found.scaling.column_scales, objective.largest_condition)
         typical = float(np.median(rounded.factors[: objective.n_columns]))
@@ -282,6 +287,7 @@ class Frame:
             loss=objective.loss,
             row_norm=found.scaling.row_norm,
             l2=problem.l2 * typical**2,
+            spread=found.spread,
             attained=True,
         )
         return cls(found.start, there, released, rounded.factors, rounded)
@@ -311,18 +317,20 @@ def after_releases(released: list[str], mechanism: str) -> str:
 _MIN_WEIGHT, _MAX_WEIGHT = 0.1, 10.0
 
 
-def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> Array:
-    """Release what the labels tell about the start: a constant prediction, or the class frequencies.
+def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> tuple[Array, float]:
+    """Release what the labels tell: a constant prediction and the spread of targets, or class frequencies.
 
-    Class weights are set from the frequencies if requested. Returns the initial weights.
+    Class weights are set from the frequencies if requested. Returns the initial weights, and the spread.
 
     Weighted classes have equal total weight, with an average of 1 per record. For the logistic loss the
     intercept starts at the log-odds of the weighted classes.
     """
     objective, start = fit.objective, np.zeros(fit.objective.shape)
+    if not multiplier:
+        return start, math.inf
     if not objective.loss.classification:
-        start[-1] = noisy_constant(fit, release, multiplier)
-        return start
+        start[-1], spread = noisy_constant(fit, release, multiplier)
+        return start, spread
     if objective.loss.n_classes is None:
         mean = release.gaussian_sum(objective.label_sum(), multiplier)[0] / fit.n
         shares = {label: 0.5 * (1.0 + label * min(max(mean, -0.99), 0.99)) for label in (-1, 1)}
@@ -339,7 +347,7 @@ def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> Array:
     if can_start_from_labels(fit.problem):
         weights = {} if objective.weights is None else objective.weights.of_classes
         start[-1] = math.log(shares[1] * weights.get(1, 1.0) / (shares[-1] * weights.get(-1, 1.0)))
-    return start
+    return start, math.inf
 
 
 def scales_to_learn(fit: Fit, given: LearnedScales) -> ScaleShares:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Loss
-from dperm.losses.weighted import largest_weight
+from dperm.losses.weighted import largest_weight, unweighted
 
 
-def longest_gradient(loss: Loss, row_norm: float, *, noisy: bool) -> float:
+def longest_gradient(loss: Loss, row_norm: float, *, noisy: bool, spread: float = math.inf) -> float:
     """The Lipschitz constant, or a bound for the clip to enforce if the loss has none.
 
-    The bound is that of a slope of 1 under noise; without noise it is too large for records to reach.
+    The bound is that of a slope of 1 under noise; without noise it is too large for records to reach. With a
+    finite spread of the targets, see :class:`PublicProblem`, it is that of residuals of twice the spread.
     """
+    if spread < math.inf:
+        return row_norm * slope_in_range(loss, spread)
     slope = loss.lipschitz(row_norm)
     if slope < math.inf:
         return slope
@@ -23,18 +28,47 @@ def longest_gradient(loss: Loss, row_norm: float, *, noisy: bool) -> float:
     return 1000.0 * (at_zero if at_zero < math.inf else row_norm)
 
 
-def typical_curvature(loss: Loss, row_norm: float) -> float:
+def steepest_slope(loss: Loss, distance: float) -> float:
+    """Largest slope of the loss, without record weights, of a target at most so far from its prediction.
+
+    Where a loss is flat that near, such as the epsilon-insensitive one, its Lipschitz constant.
+    """
+    residuals = distance * np.linspace(-1.0, 1.0, 129)
+    steepest = float(np.max(np.abs(unweighted(loss).derivative(residuals, np.zeros_like(residuals)))))
+    return steepest if steepest > 0.0 else unweighted(loss).lipschitz(1.0)
+
+
+def target_range(loss: Loss, spread: float) -> float:
+    """What targets are within, about where the descent starts, for constants made for a range of 1.
+
+    Twice their spread, or five times that if the loss is not smooth: then its slopes, and the noise, hardly
+    grow with the range. At most the bound on them.
+    """
+    return min(loss.target_bound, (5.0 if loss.smoothness(1.0) == math.inf else 2.0) * spread)
+
+
+def slope_in_range(loss: Loss, spread: float) -> float:
+    """Largest slope in the range of the targets.
+
+    Without a Lipschitz constant it is relative to that at distance 1.
+    """
+    slope = steepest_slope(loss, target_range(loss, spread))
+    unit = 1.0 if loss.lipschitz(1.0) < math.inf else steepest_slope(loss, 1.0)
+    return largest_weight(loss) * slope / unit
+
+
+def typical_curvature(loss: Loss, row_norm: float, spread: float = math.inf) -> float:
     """Curvature in the weights to choose step sizes by: the smoothness, if it is finite.
 
-    A kink is treated as a bend of the width of the logistic loss or, with real targets up to Y, of Y/10. For
-    a Hölder continuous derivative the curvature is, if larger, the steepest that its constants allow over the
-    range left by a clip at slope 1 (-1 to 0 for a loss of margins, -1 to 1 for a loss of residuals).
+    A kink is treated as a bend of the width of the logistic loss or, with real targets in a range Y, of Y/10.
+    For a Hölder continuous derivative the curvature is, if larger, the steepest that its constants allow over
+    the range left by a clip at slope 1 (-1 to 0 for a loss of margins, -1 to 1 for a loss of residuals).
     """
     smoothness = loss.smoothness(row_norm)
     if smoothness < math.inf:
         return smoothness
     slope = loss.lipschitz(row_norm)
-    bends_within = 4.0 if loss.target_bound == math.inf else 0.1 * loss.target_bound
+    bends_within = 4.0 if loss.target_bound == math.inf else 0.1 * target_range(loss, spread)
     weight = largest_weight(loss)
     kink = (slope if slope < math.inf else weight * row_norm) * row_norm / bends_within
     if loss.holder_exponent == 0.0:

@@ -343,6 +343,29 @@ class SlopeSum(Pass):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
+class DistanceCounts(Pass):
+    """Histogram of the distances of finite targets from a prediction, in bins of a factor of ``sqrt(2)``.
+
+    Attributes
+    ----------
+    farthest : float
+        Upper end of the first bin, which counts larger distances, too; the last one counts all smaller ones.
+    """
+
+    prediction: float
+    farthest: float
+    n_bins: int
+
+    def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
+        """Sum of multiplicities for each bin."""
+        targets, counts = rows.finite_targets()
+        distances = np.abs(targets.astype(np.float64) - self.prediction) / self.farthest
+        with np.errstate(divide="ignore"):
+            bins = np.clip(-2.0 * np.log2(distances), 0.0, self.n_bins - 1.0).astype(np.int64)
+        return np.bincount(bins, weights=counts, minlength=self.n_bins).astype(np.int64)  # below 2^53
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class ClassCounts(Pass):
     """Number of finite records in each class."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import sys
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,11 @@ def number_from(name: str, value: Any, low: float, high: float, expected: str) -
     if not low <= checked <= high:  # also for NaN
         raise ValueError(f"{name} must be {expected}, got {value!r}")
     return checked
+
+
+def finite_number(name: str, value: Any) -> float:
+    """A real number that is neither infinite nor NaN."""
+    return number_from(name, value, -sys.float_info.max, sys.float_info.max, "finite")
 
 
 def clip_bound(clip: Any, name: str = "clip") -> float:

@@ -7,9 +7,16 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dperm.data.passes import ClassCounts, ClippedLossSums, CoordinateLossSums, LabelSum, SlopeSum
+from dperm.data.passes import (
+    ClassCounts,
+    ClippedLossSums,
+    CoordinateLossSums,
+    DistanceCounts,
+    LabelSum,
+    SlopeSum,
+)
 from dperm.losses.weighted import unweighted
-from dperm.objective.arguments import clip_bound, number, real_array
+from dperm.objective.arguments import clip_bound, finite_number, number, real_array
 from dperm.objective.empirical_risk import EmpiricalRisk
 from dperm.objective.exact_sums import DOUBLE_BITS, SumBounds
 from dperm.private_values.bounded import Bounded
@@ -133,9 +140,7 @@ class LossSums(EmpiricalRisk):
         """
         if self.loss.n_classes is not None:
             raise TypeError(f"the {self.loss.name} loss has one prediction per class")
-        prediction = number("prediction", prediction)
-        if not math.isfinite(prediction):
-            raise ValueError(f"prediction must be finite, got {prediction!r}")
+        prediction = finite_number("prediction", prediction)
         bounds = self.slope_bounds(clip)
         self._check_overflow(DOUBLE_BITS)
         sums = SlopeSum(unweighted(self.loss).derivative, prediction, bounds.inner_clip, bounds.grid)
@@ -144,6 +149,33 @@ class LossSums(EmpiricalRisk):
     def slope_bounds(self, clip: float) -> SumBounds:
         """Bounds of :meth:`slope_sum`, from public numbers alone."""
         return self._exact.slopes(clip_bound(clip))
+
+    def distance_counts(self, prediction: float, n_bins: int) -> Bounded:
+        """Histogram of the distances of the finite records' targets from a prediction, shape ``(n_bins,)``.
+
+        Bins have widths of a factor of ``sqrt(2)``, below twice the bound on the targets; the last one counts
+        all smaller distances.
+
+        Parameters
+        ----------
+        prediction : float
+            Finite.
+        n_bins : int
+
+        Examples
+        --------
+        >>> from dperm import Objective
+        >>> from dperm.losses import Huber
+        >>> from dperm.mechanisms import release_without_privacy
+        >>> objective = Objective(Huber(target_bound=4.0), [[0.5], [-1.0], [0.2]], [1.0, 2.0, -3.0])
+        >>> release_without_privacy(objective.distance_counts(1.0, 8))  # distances 0, 1 and 4
+        NOT PRIVATE ([0., 0., 1., 0., 0., 0., 1., 1.])
+        """
+        if self.loss.classification or self.loss.target_bound == math.inf:
+            raise TypeError(f"the targets of the {self.loss.name} loss have no public bound")
+        prediction = finite_number("prediction", prediction)
+        totals = self._run(DistanceCounts(prediction, 2.0 * self.loss.target_bound, n_bins))
+        return Bounded(totals, grid=1.0, add_or_remove=1.0, replace_one=math.sqrt(2.0))  # rounded up
 
     def class_counts(self) -> Bounded:
         """Number of finite records of each class, shape ``(n_classes,)``.
