@@ -127,6 +127,13 @@ def heavy_slope(honest, self, *args):
     return restated(stated, stated.add_or_remove, times=3)
 
 
+@fault_in(Objective, "distance_counts")
+def heavy_distance(honest, self, *args):
+    """A record counts three times in a histogram of distances, whose stated sensitivity stays 1."""
+    stated = honest(self, *args)
+    return restated(stated, stated.add_or_remove, times=3)
+
+
 @fault_in(Bounded, "rounding")
 def understated_result(honest, values, *, add_or_remove, replace_one):
     """Trained weights state half of the distance by which one record moves them."""
@@ -348,7 +355,7 @@ OTHER_CLAIMS = {
         "add_or_remove",
         Configuration(
             {"label_share": 0.9, "norm_share": 0.0, "column_share": 0.0, "moments": "none", "steps": 1},
-            (halved_noise, heavy_slope),
+            (halved_noise, heavy_slope, heavy_distance),
             loss=Absolute(target_bound=1.0),
             fit_intercept=True,
             trainings=1200,

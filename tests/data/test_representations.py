@@ -12,7 +12,7 @@ from dperm.data import scan_csv, scan_parquet
 from dperm.data.columns import ColumnsMatrix
 from dperm.data.passes_per_row import Predictions
 from dperm.errors import DataError
-from dperm.losses import SquaredError
+from dperm.losses import Huber, SquaredError
 from dperm.objective.row_scaling import RowScaling
 from dperm.objective.weighted_images import WeightedImages
 from dperm.private_values.linear_map import DiagonalMap, LinearMap
@@ -30,7 +30,7 @@ LABELS = np.where(RNG.random(N) < 0.4, 1.0, -1.0)
 # Name: loss, tabular matrix, targets, settings of the objective.
 PROBLEMS = {
     "labels": ("logistic", TABLE, LABELS, {}),
-    "real targets": ("huber", TABLE, 1.25 * LABELS, {}),
+    "real targets": (Huber(target_bound=2.0), TABLE, 1.25 * LABELS, {}),
     "classes": ("softmax", TABLE, RNG.integers(0, 3, N).astype(float), {"n_classes": 3}),
     "records that are not finite": (
         "logistic",
@@ -183,7 +183,7 @@ SUMS = {
     "weights": OF_WEIGHTS,
     "labels with weights": OF_WEIGHTS,
     "classes with weights": OF_EVERY_LOSS,
-    "real targets": OF_ONE_PREDICTION,
+    "real targets": OF_ONE_PREDICTION | {"distances": lambda o, w: o.distance_counts(0.2, 6)},
     "classes": OF_EVERY_LOSS | {"classes": lambda o, w: o.class_counts()},
     "records that are not finite": OF_LABELS,
     "rows that stand for several": OF_LABELS,
