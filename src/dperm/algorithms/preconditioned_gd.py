@@ -429,7 +429,8 @@ def _slope(loss: Loss, spread: float = math.inf) -> float:
     """Maximum slope of the loss, in the range of bounded targets; 1 if it is unbounded."""
     if loss.target_bound < math.inf:
         return slope_in_range(loss, spread)
-    return min(loss.lipschitz(1.0), largest_weight(loss)) if not loss.classification else loss.lipschitz(1.0)
+    slope = loss.lipschitz(1.0)
+    return slope if slope < math.inf else largest_weight(loss)
 
 
 def _smoothness(loss: Loss, spread: float = math.inf) -> float:

@@ -48,8 +48,8 @@ calibration : {"tight", "paper"}, default="tight"
 learn_scales : {"auto", True, False}, default="auto"
     Whether to spend part of the budget on estimating the scales of the columns, the norm of the rows and the
     mean label, or the best constant prediction of real targets and their distance from it, first: loose
-    bounds then cost little, and so do targets far from 0. "auto": if public numbers say that it is worthwhile. True: requires a solver
-    that supports it; see :func:`dperm.algorithms.noisy_gd`.
+    bounds then cost little, and so do targets far from 0. "auto": if public numbers say that it is
+    worthwhile. True: requires a solver that supports it; see :func:`dperm.algorithms.noisy_gd`.
 solver_options : dict, optional
     Further keyword arguments of the solver, see :mod:`dperm.algorithms`.
 ledger : PrivacyLedger, optional
