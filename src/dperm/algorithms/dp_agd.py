@@ -144,7 +144,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
         loss_clip=loss_clip,
         step_max=reach / row_norm,
         growth=0.02,
-        momentum=0.5 if near else 0.9,
+        momentum=min(max(0.5, signal / 800.0), 0.9) if near else 0.9,
         shrink=0.9,
         average=True,
     )
