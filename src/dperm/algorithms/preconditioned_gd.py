@@ -184,8 +184,9 @@ class PreconditionedGDArguments(PreconditionedGDSchedule, PublishedTerms):
     Attributes
     ----------
     learn_scales : {"auto", True, False}
-        Whether column scales, the row norm and the mean label are released first: those worth their share of
-        the budget according to :func:`scale_shares`, all that are possible, or none.
+        Whether column scales, the row norm and the mean label, or the best constant prediction of real
+        targets and their distance from it, are released first: those worth their share of the budget
+        according to :func:`scale_shares`, all that are possible, or none.
     """
 
     learn_scales: Setting[bool | str] = Setting(learn_scales_choice, "auto", stated=False)

@@ -139,10 +139,8 @@ class ScaleNoise:
         scaled = ["counts from which columns and rows are scaled"] if self.columns or self.norms else []
         if not self.labels:
             return scaled
-        return [
-            *scaled,
-            "the frequency of labels" if loss.classification else "slopes at constant predictions",
-        ]
+        of_targets = "slopes and distances of targets at constant predictions"
+        return [*scaled, "the frequency of labels" if loss.classification else of_targets]
 
     def check_labels(self, fit: Fit) -> None:
         """Raise ValueError unless noise can be added to what is released of the labels."""
