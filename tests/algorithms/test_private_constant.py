@@ -102,7 +102,7 @@ def test_without_much_noise_it_is_the_best_constant(loss):
     ("make", "smallest"),
     [
         (lambda rng: 1.0 + 0.2 * rng.normal(size=40_000), 0.3),
-        (lambda rng: np.where(rng.random(40_000) < 0.7, 0.3, rng.uniform(0.3, 1.0, 40_000)), 0.2),
+        (lambda rng: np.where(rng.random(40_000) < 0.6, 0.3, rng.uniform(0.3, 1.0, 40_000)), 0.2),
     ],
     ids=["normal", "most at one value"],
 )
@@ -132,12 +132,17 @@ def test_normal_shares_give_back_their_spread():
 @pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
 @pytest.mark.parametrize("loss", [SquaredError(**BOUND), Pinball(0.9, **BOUND)], ids=repr)
 def test_its_releases_cost_their_share_and_have_the_stated_noise(loss, neighbors, algorithm):
-    """Slopes of the squared error are clipped at the bound on the targets, a half, a quarter, ... of it."""
+    """Slopes of the squared error are clipped at the distance to look within, and ever closer."""
     result, _, noise = constants_of(algorithm, skewed(loss)[0], 1.0, neighbors=neighbors)
     sensitivities, multipliers = np.array(noise).T
-    steepest = 2.0 * 0.5 ** np.arange(8) if loss.name == "squared_error" else np.full(8, 0.9)
     factor = 2.0 if neighbors == "replace_one" else 1.0
-    np.testing.assert_allclose(sensitivities, [*factor * steepest, math.sqrt(factor)], rtol=1e-9)
+    assert sensitivities[0] == sensitivities[-1] == pytest.approx(math.sqrt(factor))
+    steepest = sensitivities[1:-1] / factor
+    if loss.name == "squared_error":
+        assert 1.0 < steepest[0] <= 2.0
+        np.testing.assert_allclose(steepest, steepest[0] * 0.5 ** np.arange(8), rtol=1e-9)
+    else:
+        np.testing.assert_allclose(steepest, 0.9, rtol=1e-9)
     mu, share = gdp_mu(1.0, 1e-6), result.privacy.public["label_share"]
     assert share == 0.01
     assert np.sum(multipliers**-2.0) == pytest.approx(share * mu**2)
@@ -214,3 +219,33 @@ def test_a_loose_bound_on_the_targets_costs_little(loss, algorithm):
         return np.mean([objective.value(fit.coef) - best for fit in fits]) / of_constant
 
     assert excess(30.0) < 3.0 * excess(1.5) + 0.002
+
+
+@pytest.mark.parametrize("loss", [Tukey, Welsch], ids=lambda loss: loss.__name__)
+def test_a_loss_that_is_flat_far_away_is_started_at_the_median(loss):
+    """Its own slopes vanish where the search starts."""
+    objective = Objective(loss(target_bound=1000.0), *targets_at(0.5), row_norm=5.0, fit_intercept=True)
+    assert preconditioned_gd(objective, 1.0, 1e-6, random_state=0).coef[-1] == pytest.approx(0.5, abs=0.1)
+
+
+@learners
+@pytest.mark.parametrize("unit", [2.0**-70, 2.0**-60, 2.0**-30, 2.0**-15, 2.0**40])
+def test_nothing_fails_after_the_charge_in_extreme_units_of_the_targets(unit, algorithm):
+    """What is learned of the targets changes clips, of which some may be out of range: then it is refused."""
+    X, y = targets_at(0.5)
+    objective = Objective(SquaredError(unit), X, y * unit, row_norm=5.0, fit_intercept=True)
+    ledger = Ledger(1.0, 1e-5, allow_seeded=True)
+    settings = SHORT[algorithm.__name__] | {"random_state": 0, "ledger": ledger}
+    try:
+        result = algorithm(objective, 0.9, 1e-6, **settings)
+    except ValueError:
+        assert ledger.spent == 0
+    else:
+        assert result.coef[-1] / unit == pytest.approx(0.5, abs=0.1)
+
+
+def targets_at(place):
+    """Rows, and targets that vary little about a place."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 5))
+    return X, place + 0.01 * X[:, 0] + 0.003 * rng.normal(size=8000)

@@ -34,7 +34,13 @@ from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, ScaleShares, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient, softmax_clip, target_range
+from dperm.algorithms.rules_of_thumb import (
+    clip_share,
+    highest_loss,
+    longest_gradient,
+    softmax_clip,
+    target_range,
+)
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.suffix_average import DoublingSuffixAverage
 from dperm.losses.weighted import largest_weight
@@ -127,7 +133,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
         loss_clip = 1.5 * math.log2(loss.n_classes) * largest_weight(loss)
     else:
         clip = longest * clip_share(problem, longest, 0.05)
-        loss_clip = 1.5 if bound == math.inf else float(np.max(loss.value([bound, -bound], [0.0, 0.0])))
+        loss_clip = 1.5 if bound == math.inf else highest_loss(loss, bound)
     # With a strong signal the optimum for labels is far from 0, and steps grow by a tenth per window only.
     reach = 4.0 * min(max(1.0, math.sqrt(signal / 500.0)), 4.0) if bound == math.inf else bound
     near = problem.spread < math.inf  # the start is the best constant, and close to the optimum
@@ -260,7 +266,8 @@ class _Plan:
 
     def check(self, fit: Fit, schedule: DPAGDSchedule) -> None:
         """Raise ValueError unless the noise of every measurement, the cheapest included, can be drawn."""
-        fit.objective.check_sums(loss_clip=schedule.loss_clip)
+        for least in (1.0, self.scales.least_slope):  # losses fall at most like the square of slopes
+            fit.objective.check_sums(loss_clip=schedule.loss_clip * least**2)
         for cost in (self.gradient_units, _further_units(schedule, self.gradient_units)):
             multiplier = self.multiplier(cost)
             fit.check_gradient_noise(schedule.clip, multiplier)

@@ -241,8 +241,9 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     fit.warn_if_slow("preconditioned_gd", "noisy_gd")
     slope, smoothness = _slope(objective.loss), _smoothness(objective.loss)
     for length in (1.0, math.sqrt(objective.dimension)):  # of a typical whitened row
-        clip = check.clip_norm("clip", schedule.clip * slope * length)
-        fit.check_gradient_noise(clip, noise.gradient)
+        longest = schedule.clip * slope * length
+        for clip in (longest, longest * noise.scales.least_slope):
+            fit.check_gradient_noise(check.clip_norm("clip", clip), noise.gradient)
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
 
     # 1. coordinates in which the rows' second moments are about the identity

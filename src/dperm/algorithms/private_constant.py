@@ -16,23 +16,28 @@ from scipy.special import ndtr, ndtri
 from dperm.accounting import GaussianRelease
 from dperm.algorithms.fit import Fit
 from dperm.algorithms.rules_of_thumb import steepest_slope
+from dperm.losses import Absolute
 from dperm.losses.weighted import unweighted
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array
 
 _STEPS = 8
-_PRECISION = 2.0  # of the histogram, in units of that of a sum of slopes
+_PRECISION = 3.0  # of a histogram, in units of that of a sum of slopes
 _DISTANCE_BINS = 20  # each a factor of sqrt(2)
-_FAR, _MANY = 0.02, 0.2  # shares of the targets
+_FAR, _MANY = 0.02, 0.25  # shares of the targets
 
-#: Cost of everything, in units of that of one release.
-COST = _STEPS + round(_PRECISION**2)
+#: Cost of everything, in units of that of one sum of slopes.
+COST = _STEPS + 2 * round(_PRECISION**2)
+
+#: Least spread that is found, in units of the bound on the targets.
+LEAST_SPREAD = 2.0 ** (1.0 - 0.5 * _DISTANCE_BINS)
 
 
 def releases_for_constant(multiplier: float) -> list[GaussianRelease]:
     """The releases of :func:`noisy_constant`."""
-    return [GaussianRelease(multiplier)] * _STEPS + [GaussianRelease(multiplier / _PRECISION)]
+    histogram = GaussianRelease(multiplier / _PRECISION)
+    return [histogram, *[GaussianRelease(multiplier)] * _STEPS, histogram]
 
 
 class Constant(NamedTuple):
@@ -45,36 +50,42 @@ class Constant(NamedTuple):
 def noisy_constant(fit: Fit, release: Releaser, multiplier: float) -> Constant:
     """The best constant prediction, and the spread of the targets about it.
 
-    Neither the ridge term nor record weights are considered.
+    A first histogram says how far from 0 to look for it. Neither the ridge term nor record weights are
+    considered.
     """
-    prediction = _prediction(fit, release, multiplier)
-    return Constant(prediction, _spread(fit, release, multiplier / _PRECISION, prediction))
+    farthest = min(2.0 * _spread(fit, release, multiplier, 0.0), fit.objective.loss.target_bound)
+    prediction = _prediction(fit, release, multiplier, farthest)
+    return Constant(prediction, _spread(fit, release, multiplier, prediction))
 
 
 def check_noise_of_constant(fit: Fit, multiplier: float) -> None:
     """Raise ValueError unless slopes can be summed, and noise with this multiplier added to the sums."""
     loss = fit.objective.loss
-    for distance in (loss.target_bound, 0.5**_STEPS * loss.target_bound):
+    for distance in (loss.target_bound, LEAST_SPREAD * 0.5**_STEPS * loss.target_bound):
         slopes = fit.objective.slope_bounds(steepest_slope(loss, distance))
         gaussian_scale(multiplier * slopes.clip * fit.neighbors.sum_factor, slopes.grid)
 
 
-def _prediction(fit: Fit, release: Releaser, multiplier: float) -> float:
+def _prediction(fit: Fit, release: Releaser, multiplier: float, farthest: float) -> float:
     """Descend along the slopes, which are clipped to those within a distance that halves with every step.
 
     Steps are those of Newton's method where clipped slopes allow a step of half that distance. Otherwise,
     such as at a kink, they go half the distance against the sign of the slope: how dense the targets are does
-    not matter. The noise shrinks with the clip, until most slopes are clipped.
+    not matter. The noise shrinks with the clip, until most slopes are clipped. A loss that is not convex may
+    be flat where the descent starts: the median takes the place of its minimiser.
     """
-    loss, distance, prediction = fit.objective.loss, fit.objective.loss.target_bound, 0.0
+    objective, distance, prediction = fit.objective, farthest, 0.0
+    if not objective.loss.convex:
+        objective = objective.with_loss(Absolute(target_bound=objective.loss.target_bound))
+    loss = objective.loss
     curvature = unweighted(loss).smoothness(1.0)
     for _ in range(_STEPS):
         clip = steepest_slope(loss, distance)
-        slope = release.gaussian_sum(fit.objective.slope_sum(prediction, clip), multiplier)[0] / fit.n
+        slope = release.gaussian_sum(objective.slope_sum(prediction, clip), multiplier)[0] / fit.n
         newton = clip >= 0.5 * distance * curvature
         step = slope / curvature if newton else math.copysign(0.5 * distance, slope)
         prediction -= min(max(step, -distance), distance)
-        prediction = min(max(prediction, -loss.target_bound), loss.target_bound)
+        prediction = min(max(prediction, -farthest), farthest)
         distance *= 0.5
     return float(prediction)
 
@@ -89,8 +100,8 @@ def _spread(fit: Fit, release: Releaser, multiplier: float, prediction: float) -
     counts = fit.objective.distance_counts(prediction, _DISTANCE_BINS)
     farthest = 2.0 * fit.objective.loss.target_bound
     ends = farthest * np.exp2(-0.5 * np.arange(_DISTANCE_BINS + 1))
-    noise = multiplier * counts.sensitivity(fit.neighbors) / fit.n
-    in_bins = release.gaussian_sum(counts, multiplier) / fit.n
+    noise = multiplier / _PRECISION * counts.sensitivity(fit.neighbors) / fit.n
+    in_bins = release.gaussian_sum(counts, multiplier / _PRECISION) / fit.n
     exceeding, error = in_bins.cumsum(), 2.0 * noise * np.sqrt(np.arange(1, _DISTANCE_BINS + 1))
     some = exceeding > np.maximum(_FAR, error)
     many = exceeding + error > _MANY

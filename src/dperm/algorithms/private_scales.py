@@ -17,6 +17,7 @@ from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit
 from dperm.algorithms.private_constant import (
     COST,
+    LEAST_SPREAD,
     check_noise_of_constant,
     noisy_constant,
     releases_for_constant,
@@ -106,28 +107,35 @@ class ScaleNoise:
     columns: float = 0.0
     norms: float = 0.0
     labels: float = 0.0
-    of_targets: bool = False  # whether labels are real targets, of which there are several releases
+    of_targets: bool = False  # whether labels are of real targets: the multiplier of sums of slopes
 
     @classmethod
     def of(cls, shares: ScaleShares, loss: Loss, whole: Budget, rest: Budget) -> Self:
         """The multipliers that these shares of the whole budget buy; their cost is spent from `rest`."""
 
-        def bought(share: float, count: int = 1) -> float:
-            return share_of_budget(share, whole, rest, count) if share > 0.0 else 0.0
+        def bought(share: float) -> float:
+            return share_of_budget(share, whole, rest) if share > 0.0 else 0.0
 
-        return cls(
-            columns=bought(shares.column_share),
-            norms=bought(shares.norm_share),
-            labels=bought(shares.label_share, 1 if loss.classification else COST),
-            of_targets=not loss.classification,
-        )
+        columns, norms = bought(shares.column_share), bought(shares.norm_share)
+        if loss.classification or not shares.label_share > 0.0:
+            return cls(columns, norms, bought(shares.label_share))
+        of_slopes = gaussian_noise_multiplier(whole.share(COST, shares.label_share), whole.accountant)
+        for each in releases_for_constant(of_slopes):
+            rest.spend(each)
+        return cls(columns, norms, of_slopes, of_targets=True)
 
     @property
     def releases(self) -> list[GaussianRelease]:
         """The releases that are made."""
-        several = releases_for_constant(self.labels) if self.of_targets and self.labels else []
-        multipliers = self.columns, self.norms, 0.0 if self.of_targets else self.labels
-        return [GaussianRelease(each) for each in multipliers if each] + several
+        scales = [GaussianRelease(each) for each in (self.columns, self.norms) if each]
+        if self.of_targets:
+            return scales + releases_for_constant(self.labels)
+        return scales + ([GaussianRelease(self.labels)] if self.labels else [])
+
+    @property
+    def least_slope(self) -> float:
+        """Factor by which slopes may fall if the spread of the targets is learned."""
+        return LEAST_SPREAD if self.of_targets else 1.0
 
     @property
     def mu(self) -> float:
@@ -144,7 +152,7 @@ class ScaleNoise:
 
     def check_labels(self, fit: Fit) -> None:
         """Raise ValueError unless noise can be added to what is released of the labels."""
-        if self.labels and not fit.objective.loss.classification:
+        if self.of_targets:
             check_noise_of_constant(fit, self.labels)
 
     def check(self, fit: Fit, clip: float, multiplier: float) -> None:
@@ -153,14 +161,14 @@ class ScaleNoise:
         if not (self.columns or self.norms):
             return
         for row_norm in (2.0**-10, 2.0):
-            there = check.clip_norm("clip", clip * (row_norm / fit.objective.row_norm))
+            there = check.clip_norm("clip", self.least_slope * clip * (row_norm / fit.objective.row_norm))
             fit.check_gradient_noise(there, multiplier)
 
 
-def share_of_budget(share: float, whole: Budget, rest: Budget, count: int = 1) -> float:
-    """Noise multiplier of `count` releases that cost this share of the whole; spends it from `rest`."""
-    multiplier = gaussian_noise_multiplier(whole.share(count, share), whole.accountant)
-    rest.spend(GaussianRelease(multiplier), count)
+def share_of_budget(share: float, whole: Budget, rest: Budget) -> float:
+    """Noise multiplier of a release that costs this share of the whole budget; spends it from `rest`."""
+    multiplier = gaussian_noise_multiplier(whole.share(1, share), whole.accountant)
+    rest.spend(GaussianRelease(multiplier))
     return multiplier
 
 

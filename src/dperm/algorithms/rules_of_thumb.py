@@ -38,6 +38,12 @@ def steepest_slope(loss: Loss, distance: float) -> float:
     return steepest if steepest > 0.0 else unweighted(loss).lipschitz(1.0)
 
 
+def highest_loss(loss: Loss, distance: float) -> float:
+    """Largest loss of a target at most so far from its prediction; at the bound, where it is 0 that near."""
+    highest = float(np.max(loss.value([distance, -distance], [0.0, 0.0])))
+    return highest if highest > 0.0 else loss.value_at_zero
+
+
 def target_range(loss: Loss, spread: float) -> float:
     """What targets are within, about where the descent starts, for constants made for a range of 1.
 

@@ -338,7 +338,8 @@ class SlopeSum(Pass):
         """Sum of slopes, rounded to the grid, times multiplicities."""
         targets, counts = rows.finite_targets()
         slopes = self.derivative(self.prediction, targets.astype(np.float64))  # the clip may not be a float32
-        rounded = np.rint(np.clip(slopes, -self.clip, self.clip) / self.grid)
+        clipped = np.fmax(np.fmin(slopes, self.clip), -self.clip)  # a number even for NaN, from an overflow
+        rounded = np.rint(clipped / self.grid)
         return np.array([np.dot(rounded.astype(np.int64), counts)], dtype=np.int64)
 
 
@@ -361,7 +362,8 @@ class DistanceCounts(Pass):
         targets, counts = rows.finite_targets()
         distances = np.abs(targets.astype(np.float64) - self.prediction) / self.farthest
         with np.errstate(divide="ignore"):
-            bins = np.clip(-2.0 * np.log2(distances), 0.0, self.n_bins - 1.0).astype(np.int64)
+            places = -2.0 * np.log2(distances)
+        bins = np.fmax(np.fmin(places, self.n_bins - 1.0), 0.0).astype(np.int64)
         return np.bincount(bins, weights=counts, minlength=self.n_bins).astype(np.int64)  # below 2^53
 
 
