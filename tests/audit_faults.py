@@ -92,6 +92,16 @@ def understated_sensitivity(method, factor):
     return fault_in(Objective, method)(understated)
 
 
+def heavy_record(method):
+    """Fault: a record counts three times in a sum of targets, whose stated sensitivity is that of once."""
+
+    def heavy(honest, self, *args):
+        stated = honest(self, *args)
+        return restated(stated, stated.add_or_remove, times=3)
+
+    return fault_in(Objective, method)(heavy)
+
+
 skipped_clip = skipped_clipping("clipped_gradient_sum")
 skipped_mapped_clip = skipped_clipping("mapped_gradient_sum")
 understated_gram = understated_sensitivity("gram_sum", 4)
@@ -99,6 +109,8 @@ understated_sums = understated_sensitivity("regression_sums", 4)
 understated_direction = understated_sensitivity("newton_direction", 10)
 understated_images = understated_sensitivity("image_gram_sum", 4)
 understated_scores = understated_sensitivity("coordinate_loss_sums", 4)
+heavy_label, heavy_slope = heavy_record("label_sum"), heavy_record("slope_sum")
+heavy_distance = heavy_record("distance_counts")
 
 
 @fault_in(Minimisation, "train_perturbed")
@@ -111,27 +123,6 @@ def lost_linear_term(honest, self, objective, linear, error):
 def skipped_clip_in_steps(honest, self, plan, clip, grid):
     """Compiled SGD steps clip at 100 times the stated bound."""
     return honest(self, plan, 100 * clip, grid)
-
-
-@fault_in(Objective, "label_sum")
-def heavy_label(honest, self):
-    """A record counts three times in the label sum, whose stated sensitivity stays 1."""
-    stated = honest(self)
-    return restated(stated, stated.add_or_remove, times=3)
-
-
-@fault_in(Objective, "slope_sum")
-def heavy_slope(honest, self, *args):
-    """A record counts three times in a sum of slopes, whose stated sensitivity stays their bound."""
-    stated = honest(self, *args)
-    return restated(stated, stated.add_or_remove, times=3)
-
-
-@fault_in(Objective, "distance_counts")
-def heavy_distance(honest, self, *args):
-    """A record counts three times in a histogram of distances, whose stated sensitivity stays 1."""
-    stated = honest(self, *args)
-    return restated(stated, stated.add_or_remove, times=3)
 
 
 @fault_in(Bounded, "rounding")

@@ -17,7 +17,7 @@ PASSES = [
     name
     for name in dir(Objective)
     if not name.startswith("check")
-    and name.endswith(("_sum", "_sums", "_trace", "newton_direction", "sgd_weights", "class_counts"))
+    and name.endswith(("_sum", "_sums", "_trace", "newton_direction", "sgd_weights", "_counts"))
 ]
 
 

@@ -136,8 +136,8 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
         loss_clip = 1.5 if bound == math.inf else highest_loss(loss, bound)
     # With a strong signal the optimum for labels is far from 0, and steps grow by a tenth per window only.
     reach = 4.0 * min(max(1.0, math.sqrt(signal / 500.0)), 4.0) if bound == math.inf else bound
-    near = problem.spread < math.inf  # the start is the best constant, and close to the optimum
-    if near:
+    from_constant = problem.spread < math.inf  # which is close to the optimum
+    if from_constant:
         reach *= min(0.3 * max(1.0, signal / 200.0), 1.0)
     if not problem.private:
         reach = min(reach, 4.0)  # the line search is exact
@@ -150,7 +150,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
         loss_clip=loss_clip,
         step_max=reach / row_norm,
         growth=0.02,
-        momentum=min(max(0.5, signal / 800.0), 0.9) if near else 0.9,
+        momentum=min(max(0.5, signal / 800.0), 0.9) if from_constant else 0.9,
         shrink=0.9,
         average=True,
     )

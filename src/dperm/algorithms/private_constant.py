@@ -62,7 +62,7 @@ def check_noise_of_constant(fit: Fit, multiplier: float) -> None:
     """Raise ValueError unless slopes can be summed, and noise with this multiplier added to the sums."""
     loss = fit.objective.loss
     for distance in (loss.target_bound, LEAST_SPREAD * 0.5**_STEPS * loss.target_bound):
-        slopes = fit.objective.slope_bounds(steepest_slope(loss, distance))
+        slopes = fit.objective._slope_bounds(steepest_slope(loss, distance))
         gaussian_scale(multiplier * slopes.clip * fit.neighbors.sum_factor, slopes.grid)
 
 
@@ -94,7 +94,7 @@ def _spread(fit: Fit, release: Releaser, multiplier: float, prediction: float) -
     """A distance from the prediction that about one target in fifty exceeds.
 
     Noise may hide the farthest targets, and a spread that is too small does more harm than one that is too
-    large. So it is the largest of three distances: that of normally distributed targets with the closest
+    large. So it is the largest of three distances: that of the normal distribution with the best fit to the
     counts; one that is certainly exceeded by some targets; one that may be exceeded by many.
     """
     counts = fit.objective.distance_counts(prediction, _DISTANCE_BINS)
@@ -111,7 +111,7 @@ def _spread(fit: Fit, release: Releaser, multiplier: float, prediction: float) -
 
 
 def _normal_spread(shares: Array, ends: Array) -> float:
-    """The same distance, of the normal distribution whose shares in the bins are closest."""
+    """That distance for the normal distribution that fits the shares in the bins best, by least squares."""
     candidates = ends[0] * 2.0 ** (-0.25 * np.arange(2 * _DISTANCE_BINS))
     deviations = candidates / -ndtri(0.5 * _FAR)
     beyond = 2.0 * ndtr(-ends[1:] / deviations[:, np.newaxis])

@@ -10,6 +10,7 @@ representations of records need no change.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -43,8 +44,8 @@ class KernelRows(Protocol):
     def sum_over_records(self, sum_over_rows: Callable[[Integers | None], Integers]) -> Integers:
         """A sum over all records, from a function that sums over a batch of rows, each counted once."""
 
-    def finite_targets(self) -> tuple[NDArray[Any], Integers]:
-        """Targets of the finite rows, and the multiplicity of each row."""
+    def finite_targets(self) -> Iterator[tuple[NDArray[Any], Integers]]:
+        """Targets of the finite rows, and the multiplicity of each row, block by block."""
 
     @property
     def n_stored(self) -> int:
@@ -315,28 +316,39 @@ class MagnitudeCounts(RowsCountedOnce):
     n_bins: int
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class LabelSum(Pass):
-    """Sum of the labels of the finite records, shape ``(1,)``."""
+class TargetPass(Pass):
+    """A pass that reads nothing but the targets of the finite records."""
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
-        """Sum of labels times multiplicities."""
-        labels, counts = rows.finite_targets()
-        return np.array([np.dot(labels.astype(np.int64), counts)], dtype=np.int64)
+        """Sum over blocks of rows."""
+        result: Integers = self.combined(itertools.starmap(self.over_targets, rows.finite_targets()))
+        return result
+
+    def over_targets(self, targets: NDArray[Any], counts: Integers) -> Integers:
+        """Sum over some targets, each with its multiplicity."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class SlopeSum(Pass):
-    """Sum of the clipped slopes of the loss at one prediction for all finite records, shape ``(1,)``."""
+class LabelSum(TargetPass):
+    """Sum of the labels, shape ``(1,)``."""
+
+    def over_targets(self, targets: NDArray[Any], counts: Integers) -> Integers:
+        """Sum of labels times multiplicities."""
+        return np.array([np.dot(targets.astype(np.int64), counts)], dtype=np.int64)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SlopeSum(TargetPass):
+    """Sum of the clipped slopes of the loss at the same prediction for all records, shape ``(1,)``."""
 
     derivative: Callable[[float, NDArray[Any]], Array]  # of the loss, in the prediction
     prediction: float
     clip: float  # on the grid
     grid: float
 
-    def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
+    def over_targets(self, targets: NDArray[Any], counts: Integers) -> Integers:
         """Sum of slopes, rounded to the grid, times multiplicities."""
-        targets, counts = rows.finite_targets()
         slopes = self.derivative(self.prediction, targets.astype(np.float64))  # the clip may not be a float32
         clipped = np.fmax(np.fmin(slopes, self.clip), -self.clip)  # a number even for NaN, from an overflow
         rounded = np.rint(clipped / self.grid)
@@ -344,8 +356,8 @@ class SlopeSum(Pass):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class DistanceCounts(Pass):
-    """Histogram of the distances of finite targets from a prediction, in bins of a factor of ``sqrt(2)``.
+class DistanceCounts(TargetPass):
+    """Histogram of the distances of the targets from a prediction, in bins of a factor of ``sqrt(2)``.
 
     Attributes
     ----------
@@ -357,9 +369,8 @@ class DistanceCounts(Pass):
     farthest: float
     n_bins: int
 
-    def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
+    def over_targets(self, targets: NDArray[Any], counts: Integers) -> Integers:
         """Sum of multiplicities for each bin."""
-        targets, counts = rows.finite_targets()
         distances = np.abs(targets.astype(np.float64) - self.prediction) / self.farthest
         with np.errstate(divide="ignore"):
             places = -2.0 * np.log2(distances)
@@ -368,15 +379,14 @@ class DistanceCounts(Pass):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class ClassCounts(Pass):
-    """Number of finite records in each class."""
+class ClassCounts(TargetPass):
+    """Number of records in each class."""
 
     n_classes: int
 
-    def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
+    def over_targets(self, targets: NDArray[Any], counts: Integers) -> Integers:
         """Sum of multiplicities for each class."""
-        codes, counts = rows.finite_targets()
-        codes = codes.astype(np.int64)
+        codes = targets.astype(np.int64)
         return np.bincount(codes, weights=counts, minlength=self.n_classes).astype(np.int64)  # below 2^53
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeGuard, cast
 
@@ -16,6 +16,8 @@ from dperm.data.targets import Targets
 from dperm.data.weights import Weights
 from dperm.errors import DataError
 from dperm.private_values.secret_rows import SecretRows
+
+_TARGETS_IN_BLOCK = 1 << 16  # so that temporary arrays of targets stay in the cache
 
 NON_FINITE_POLICIES = ("raise", "zero")
 
@@ -162,13 +164,16 @@ class RowsInMemory:
         compact = None if self.compact is None else self.compact.rows_for(pass_)
         return pass_.over_rows(self, n_threads) if compact is None else compact.run(pass_, n_threads)
 
-    def finite_targets(self) -> tuple[NDArray[Any], Integers]:
-        """Targets of the finite rows, and the multiplicities of these rows."""
-        finite = np.isfinite(self.norms) & np.isfinite(self.y)
-        targets = self.y[finite]
-        if self.multiplicity is None:
-            return targets, np.ones(targets.size, dtype=np.int64)
-        return targets, self.multiplicity.each[finite]
+    def finite_targets(self) -> Iterator[tuple[NDArray[Any], Integers]]:
+        """Targets of the finite rows and the multiplicities of these rows, block by block."""
+        for first in range(0, max(self.n_stored, 1), _TARGETS_IN_BLOCK):
+            here = slice(first, first + _TARGETS_IN_BLOCK)
+            finite = np.isfinite(self.norms[here]) & np.isfinite(self.y[here])
+            targets = self.y[here][finite]
+            if self.multiplicity is None:
+                yield targets, np.ones(targets.size, dtype=np.int64)
+            else:
+                yield targets, self.multiplicity.each[here][finite]
 
     def drawn(self, sample: SecretRows, n_public: int) -> Integers:
         """Ascending indices of the rows of a secret sample's records, one per record."""

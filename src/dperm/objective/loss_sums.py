@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dperm.data.passes import (
     ClassCounts,
@@ -130,6 +130,18 @@ class LossSums(EmpiricalRisk):
         clip : float
             Positive bound on the slope of one record.
 
+        Returns
+        -------
+        Bounded
+            Each record adds a number in ``[-clip, clip]``, a multiple of the grid.
+
+        Raises
+        ------
+        TypeError
+            For softmax, which has one prediction per class.
+        ValueError
+            If the prediction is not finite, or the clip out of range.
+
         Examples
         --------
         >>> from dperm import Objective
@@ -141,26 +153,38 @@ class LossSums(EmpiricalRisk):
         if self.loss.n_classes is not None:
             raise TypeError(f"the {self.loss.name} loss has one prediction per class")
         prediction = finite_number("prediction", prediction)
-        bounds = self.slope_bounds(clip)
+        bounds = self._slope_bounds(clip)
         self._check_overflow(DOUBLE_BITS)
         sums = SlopeSum(unweighted(self.loss).derivative, prediction, bounds.inner_clip, bounds.grid)
         return bounds.of(self._run(sums))
 
-    def slope_bounds(self, clip: float) -> SumBounds:
+    def _slope_bounds(self, clip: float) -> SumBounds:
         """Bounds of :meth:`slope_sum`, from public numbers alone."""
         return self._exact.slopes(clip_bound(clip))
 
     def distance_counts(self, prediction: float, n_bins: int) -> Bounded:
         """Histogram of the distances of the finite records' targets from a prediction, shape ``(n_bins,)``.
 
-        Bins have widths of a factor of ``sqrt(2)``, below twice the bound on the targets; the last one counts
-        all smaller distances.
+        The ends of the bins fall by factors of ``sqrt(2)`` from twice the bound on the targets; the last bin
+        counts all smaller distances.
 
         Parameters
         ----------
         prediction : float
             Finite.
         n_bins : int
+
+        Returns
+        -------
+        Bounded
+            Each record adds 1 to one bin.
+
+        Raises
+        ------
+        TypeError
+            If there is no public bound on the targets.
+        ValueError
+            If the prediction is not finite.
 
         Examples
         --------
@@ -174,8 +198,7 @@ class LossSums(EmpiricalRisk):
         if self.loss.classification or self.loss.target_bound == math.inf:
             raise TypeError(f"the targets of the {self.loss.name} loss have no public bound")
         prediction = finite_number("prediction", prediction)
-        totals = self._run(DistanceCounts(prediction, 2.0 * self.loss.target_bound, n_bins))
-        return Bounded(totals, grid=1.0, add_or_remove=1.0, replace_one=math.sqrt(2.0))  # rounded up
+        return _histogram(self._run(DistanceCounts(prediction, 2.0 * self.loss.target_bound, n_bins)))
 
     def class_counts(self) -> Bounded:
         """Number of finite records of each class, shape ``(n_classes,)``.
@@ -190,5 +213,9 @@ class LossSums(EmpiricalRisk):
         """
         if self.loss.n_classes is None:
             raise TypeError(f"the targets of the {self.loss.name} loss are not class codes")
-        totals = self._run(ClassCounts(self.loss.n_classes))
-        return Bounded(totals, grid=1.0, add_or_remove=1.0, replace_one=math.sqrt(2.0))  # rounded up
+        return _histogram(self._run(ClassCounts(self.loss.n_classes)))
+
+
+def _histogram(counts: NDArray[np.int64]) -> Bounded:
+    """Counts of records, each in one bin."""
+    return Bounded(counts, grid=1.0, add_or_remove=1.0, replace_one=math.sqrt(2.0))  # rounded up
