@@ -10,6 +10,8 @@ from algorithms.problems import objective, separable
 from dperm import Objective
 from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms import noisy_gd, nonprivate, preconditioned_gd
+from dperm.algorithms.preconditioned_gd import _flatness as flatness
+from dperm.algorithms.preconditioned_gd import _raised_clip as raised_clip
 from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
 from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Hinge, Huber, Logistic, SquaredError, SquaredHinge
@@ -85,6 +87,51 @@ def test_shrinkage_keeps_the_signs_of_labels_under_a_ridge(loss, l2, least, most
     kept = float(shrunk @ whole / (whole @ whole))
     assert least <= kept <= most
     np.testing.assert_allclose(shrunk, kept * whole, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("loss", "longest", "signal", "expected"),
+    [
+        (SquaredError(target_bound=1.0), 4.0, 1000.0, 1.0),  # as far as it can be afforded
+        (SquaredError(target_bound=1.0), 4.0, 1e6, 4.0),  # no row is longer
+        (Hinge(), 4.0, 1e6, 0.0),  # beyond the kink nobody has most of the loss
+        (SquaredHinge(), 50.0, 1e6, 10.0),
+    ],
+)
+def test_long_rows_are_clipped_less_where_noise_allows_it(loss, longest, signal, expected):
+    public = PublicProblem(n=1, dimension=100, mu=10.0 * signal, loss=loss, row_norm=1.0)
+    assert raised_clip(loss, public, longest) == expected
+
+
+def test_a_few_long_rows_are_learned_from():
+    """One row in fifty is ten times as long, and has nearly all of the loss."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(40_000, 8)) / math.sqrt(8.0)
+    X[rng.random(len(X)) < 0.02] *= 10.0
+    y = np.clip(0.05 * X @ rng.normal(size=8) + 0.05 * rng.normal(size=len(X)), -1.0, 1.0)
+    obj = Objective(SquaredError(target_bound=1.0), X, y, row_norm=25.0, fit_intercept=True)
+    best, constant = obj.value(nonprivate(obj).coef), obj.value(np.r_[np.zeros(8), y.mean()])
+    found = obj.value(preconditioned_gd(obj, 4.0, 1e-6, random_state=0).coef)
+    assert found - best < 0.02 * (constant - best)
+
+
+def test_there_is_a_longer_way_to_go_if_labels_are_rare():
+    """The momentum rises where the mean label is known, and no further than the ridge term leaves it flat."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(20_000, 5))
+    y = np.where(X @ [2.0, 1.0, 0.0, -1.0, 1.0] > 5.0, 1.0, -1.0)
+
+    def loss(**settings):
+        obj = Objective("logistic", X, y, row_norm=6.0, fit_intercept=True)
+        return obj.value(preconditioned_gd(obj, 2.0, 1e-6, random_state=0, **settings).coef)
+
+    default = preconditioned_gd_schedule(PublicProblem(20_000, 6, 1.0, Logistic(), 6.0, intercept=True))
+    assert loss() < 0.8 * loss(momentum=default.momentum)
+    obj = Objective("logistic", X, y, row_norm=6.0, fit_intercept=True)
+    start = np.r_[np.zeros(5), math.log(0.03 / 0.97)]
+    assert flatness(obj, start, 0.0) == pytest.approx(4.0 * 0.03 * 0.97)
+    assert flatness(obj, start, 1.0) == 1.0
+    assert flatness(obj, np.zeros(6), 0.0) == 1.0
 
 
 @pytest.mark.parametrize("moments", MOMENTS)

@@ -24,16 +24,17 @@ from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
 from dperm.algorithms.private_scales import (
+    Coordinates,
     ScaleNoise,
     ScaleShares,
     after_releases,
     can_start_from_labels,
     learn_scales_choice,
     learned_coordinates,
-    ridge_as_norm,
     scale_shares,
     share_of_budget,
 )
+from dperm.algorithms.private_whitening import Whitening, private_whitening
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import (
     clip_share,
@@ -46,10 +47,7 @@ from dperm.algorithms.settings import Setting
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
 from dperm.losses.weighted import largest_weight
-from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
-from dperm.objective.row_scaling import RowScaling
-from dperm.objective.second_moments import DIAGONAL, denoised, mean_weight, symmetric_matrix
 from dperm.private_values.linear_map import LinearMap, product
 
 
@@ -68,11 +66,13 @@ class PreconditionedGDSchedule(ScaleShares):
     clip : float
         Bound on the norm of one record's gradient in whitened coordinates, as a multiple of the norm of a
         typical row there and of the slope of the loss. A ridge term counts as further rows; where it leaves
-        those of the records shorter, the bound is lower, but at least a typical gradient.
+        those of the records shorter, the bound is lower, but at least a typical gradient. By default it is
+        raised where the released norms say that a few rows are far longer than the others.
     step_size : float
         Step on the mean gradient in whitened coordinates.
     momentum : float
-        Heavy-ball coefficient in [0, 1).
+        Heavy-ball coefficient in [0, 1). By default it rises to up to 0.9 where the mean label, if released,
+        says that the loss is flat because one label is rare.
     threshold : float
         Soft threshold on the weights, in standard deviations of their noise; at least 0.
     shrinkage : float
@@ -240,26 +240,18 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     noise.scales.check_labels(fit)
     fit.warn_if_slow("preconditioned_gd", "noisy_gd")
     slope, smoothness = _slope(objective.loss), _smoothness(objective.loss)
-    for length in (1.0, math.sqrt(objective.dimension)):  # of a typical whitened row
-        longest = schedule.clip * slope * length
-        for clip in (longest, longest * noise.scales.least_slope):
-            fit.check_gradient_noise(check.clip_norm("clip", clip), noise.gradient)
+    length = math.sqrt(objective.dimension)  # of a typical whitened row, at most
+    for clip in (schedule.clip * noise.scales.least_slope, max(schedule.clip, _RAISED_CLIP) * length):
+        fit.check_gradient_noise(check.clip_norm("clip", clip * slope), noise.gradient)
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
 
     # 1. coordinates in which the rows' second moments are about the identity
     coordinates = learned_coordinates(fit, release, noise.scales)
-    found = _whitening(fit, release, noise.moments, schedule, coordinates.scaling)
+    found = private_whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
     linear_map = LinearMap.rounding(found.matrix)
-    whitening = linear_map.matrix
-    # Class weights and the spread of the targets may only just have been released.
-    clip_there = _slope(objective.loss, coordinates.spread) * found.clip
-    units = math.inf if "step_size" in given.chosen else coordinates.spread
-    steeper = _smoothness(objective.loss, units) / smoothness
-    ridge = objective.l2 * float(np.linalg.norm(whitening, 2)) ** 2 if objective.l2 > 0.0 else 0.0
-    to_weights = np.ascontiguousarray(whitening.T)
-    step = schedule.step_size / steeper
-    step = step if ridge == 0.0 else min(step, 1.5 * (1.0 + schedule.momentum) / ridge)
-    reach = step / (1.0 - schedule.momentum)
+    whitening, to_weights = linear_map.matrix, np.ascontiguousarray(linear_map.matrix.T)
+    clip, step, momentum = _descent(fit, given, schedule, smoothness, coordinates, found)
+    reach = step / (1.0 - momentum)
 
     dual = velocity = np.zeros(objective.dimension)
     w = coordinates.start
@@ -267,13 +259,13 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     noisy_sum = release.gaussian_sums(noise.gradient, schedule.steps)
     for t in range(1, schedule.steps + 1):
         # 2. noisy gradient in these coordinates
-        gradient_sum = objective.mapped_gradient_sum(w, clip_there, linear_map)
+        gradient_sum = objective.mapped_gradient_sum(w, clip, linear_map)
         sensitivity = gradient_sum.sensitivity(fit.neighbors)
         gradient = noisy_sum(gradient_sum) / fit.n
         if objective.l2 > 0.0:
             gradient += product(whitening, objective.penalty_gradient(w))
         # 3. dual averaging: shrink weights that do not stand out from the accumulated noise
-        velocity = schedule.momentum * velocity - step * gradient
+        velocity = momentum * velocity - step * gradient
         dual = dual + velocity
         noise_of_dual = reach * noise.gradient * sensitivity / fit.n * math.sqrt(t)
         least_kept = found.least_kept(noise_of_dual) if objective.loss.classification else 0.0
@@ -317,96 +309,6 @@ class _Noise:
         return cls(scales, moments, gaussian_noise_multiplier(rest.share(schedule.steps), "gdp"))
 
 
-# Share of the weights that shrinkage leaves with labels where second moments are all the ridge's, and the
-# largest standard deviation of predictions from their noise: the loss hardly depends on weights that short,
-# the signs of predictions do.
-_LEAST_KEPT, _MOST_NOISE_KEPT = 0.25, 0.5
-
-
-@dataclass(frozen=True)
-class _Whitening:
-    """Coordinates ``A z`` in which second moments, those of the ridge included, are near the identity.
-
-    A ridge term counts as second moments of further rows, and leaves those of the records shorter: their
-    clip is lower, too, but gradients of a typical length are not clipped for that.
-    """
-
-    matrix: Array
-    clip: float  # for gradients of slope 1
-    row_length: float  # typical
-    ridge_share: float  # of the second moments
-
-    def least_kept(self, noise: float) -> float:
-        """Share of weights with that standard deviation that shrinkage leaves with labels."""
-        share = _LEAST_KEPT * self.ridge_share
-        return min(share, _MOST_NOISE_KEPT / (noise * self.row_length)) if noise > 0.0 else share
-
-
-def _whitening(
-    fit: Fit, release: Releaser, multiplier: float, schedule: PreconditionedGDSchedule, scaling: RowScaling
-) -> _Whitening:
-    """Release second moments, and whiten with them."""
-    d, row_norm, scales = fit.objective.dimension, scaling.row_norm, scaling.column_scales
-    if schedule.moments == "none":
-        matrix, of_rows, with_ridge = math.sqrt(d) / row_norm * np.eye(d), float(d), float(d)
-    else:
-        noisy_moments = _noisy_gram if schedule.moments == "gram" else _noisy_columns
-        second_moments, noise = noisy_moments(fit.objective, release, multiplier, scaling)
-        values, vectors = np.linalg.eigh(second_moments)
-        values = np.maximum(values, 0.0)
-        floor = max(noise, 1e-6 * values[-1], 1e-9 * row_norm**2)
-        moments_of_rows = (vectors * values) @ vectors.T
-        if fit.objective.l2 > 0.0:
-            penalized = scales * fit.objective.penalty_gradient(np.ones(d)) / fit.objective.l2
-            ridge = np.diag((ridge_as_norm(fit.objective) * penalized) ** 2)
-            values, vectors = np.linalg.eigh(moments_of_rows + ridge)
-        matrix = (vectors / np.sqrt(values + floor)) @ vectors.T
-        of_rows = max(float(np.vdot(matrix @ moments_of_rows, matrix)), 1.0)
-        with_ridge = max(float(np.sum(values / (values + floor))), of_rows)
-    row_length = math.sqrt(of_rows)
-    clip = min(schedule.clip * math.sqrt(with_ridge), max(schedule.clip, 1.0) * row_length)
-    matrix *= scales
-    if np.ptp(scales) > 0.0:
-        matrix = _with_smaller_condition(matrix, fit.objective.largest_condition)
-    return _Whitening(matrix, clip, row_length, 1.0 - of_rows / with_ridge)
-
-
-def _with_smaller_condition(matrix: Array, largest: float) -> Array:
-    """The matrix with its singular values capped at `largest` times the smallest."""
-    left, values, right = np.linalg.svd(matrix)
-    if values[0] <= largest * values[-1]:
-        return matrix
-    return np.asarray((left * np.minimum(values, largest * values[-1])) @ right)
-
-
-def _noisy_gram(
-    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
-) -> tuple[Array, float]:
-    """An estimate of ``E[z z^T]`` from the Gram matrix, and the noise of a diagonal entry."""
-    gram = objective.gram_sum(scaling=scaling)
-    noise = multiplier * gram.sensitivity(release.neighbors) / (DIAGONAL * objective.n_public)
-    noisy = symmetric_matrix(release.gaussian_sum(gram, multiplier)) / objective.n_public
-    return denoised(noisy, noise), noise
-
-
-def _noisy_columns(
-    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
-) -> tuple[Array, float]:
-    """An estimate of ``E[z z^T]``, a rank-one plus a diagonal matrix, and half the noise of an entry.
-
-    The squares of a row are clipped to norm ``R^2 / d^(1/4)``, between that of a row of equal entries
-    (``R^2 / sqrt(d)``) and that of a row with a single nonzero entry (``R^2``).
-    """
-    d, n, row_norm = objective.dimension, objective.n_public, scaling.row_norm
-    clip = row_norm**2 / d**0.25
-    sums = objective.moment_sums(clip, scaling=scaling)
-    noise = multiplier * sums.sensitivity(release.neighbors) / n
-    weight = mean_weight(clip, row_norm, math.sqrt(sums.grid))
-    mean, squares = release.gaussian_sum(sums, multiplier).reshape(2, d) / n
-    mean /= weight
-    return np.outer(mean, mean) + np.diag(np.maximum(squares - mean**2, 0.0)), 0.5 * noise
-
-
 def _typical_clip(loss: Loss, signal: float) -> float:
     """Clip as a multiple of the longest gradient of a typical row, from the signal-to-noise number.
 
@@ -427,6 +329,22 @@ def _typical_clip(loss: Loss, signal: float) -> float:
     return max(0.3, clip)
 
 
+# Largest clip, in units of a typical gradient, that is raised for the sake of long rows.
+_RAISED_CLIP = 10.0
+
+
+def _raised_clip(loss: Loss, problem: PublicProblem, longest: float) -> float:
+    """A clip for long rows, as a multiple of a typical gradient; the longest row is `longest` typical ones.
+
+    With real targets or an unbounded slope a few long rows may have most of the loss. They are clipped less,
+    as far as noise then costs no more than some thousandths of a constant's excess risk.
+    """
+    if loss.classification and loss.lipschitz(1.0) < math.inf:
+        return 0.0
+    longest = min(longest, _RAISED_CLIP)
+    return min(0.0025 * longest * problem.signal / math.sqrt(problem.dimension), longest)
+
+
 def _slope(loss: Loss, spread: float = math.inf) -> float:
     """Maximum slope of the loss, in the range of bounded targets; 1 if it is unbounded."""
     if loss.target_bound < math.inf:
@@ -445,6 +363,46 @@ def _smoothness(loss: Loss, spread: float = math.inf) -> float:
     if loss.target_bound == math.inf:
         return 0.5 * largest_weight(loss)
     return 3.0 * _slope(loss, spread) / target_range(loss, spread)
+
+
+def _descent(
+    fit: Fit,
+    given: PreconditionedGDArguments,
+    schedule: PreconditionedGDSchedule,
+    smoothness: float,
+    coordinates: Coordinates,
+    found: Whitening,
+) -> tuple[float, float, float]:
+    """Clip, step size and momentum in whitened coordinates, from the schedule and what has been released.
+
+    The schedule was made for that smoothness; class weights may only just have been released.
+    """
+    loss, spread = fit.objective.loss, coordinates.spread
+    relative_clip, momentum = schedule.clip, schedule.momentum
+    if "clip" not in given.chosen:
+        raised = _raised_clip(loss, fit.problem.per_record(), found.longest)
+        relative_clip = max(relative_clip, raised)
+    units = math.inf if "step_size" in given.chosen else spread
+    step = schedule.step_size * smoothness / _smoothness(loss, units)
+    if fit.objective.l2 > 0.0:
+        ridge = fit.objective.l2 * float(np.linalg.norm(found.matrix, 2)) ** 2
+        step = min(step, 1.5 * (1.0 + momentum) / ridge)
+    if "momentum" not in given.chosen:  # where the start says that labels are rare, there is a long way to go
+        flatness = _flatness(fit.objective, coordinates.start, found.ridge_share)
+        momentum = max(momentum, min(1.0 - (1.0 - momentum) * flatness, 0.9))
+    return _slope(loss, spread) * found.clip(relative_clip), step, momentum
+
+
+def _flatness(objective: Objective, start: Array, ridge_share: float) -> float:
+    """Mean curvature where the descent starts, relative to the largest; 1 unless it starts from labels.
+
+    That of the logistic loss is ``p (1 - p)`` for a share p of positive labels, and 1/4 at most. A ridge term
+    keeps its curvature.
+    """
+    if not objective.loss.classification or objective.weights is not None:
+        return 1.0
+    of_loss = 1.0 / math.cosh(0.5 * float(start[-1])) ** 2  # 4 p (1 - p)
+    return of_loss + (1.0 - of_loss) * ridge_share
 
 
 def _shrunk(dual: Array, noise: float, schedule: PreconditionedGDSchedule, least: float) -> Array:

@@ -434,7 +434,8 @@ def _row_norm(
     noise = multiplier * counts.sensitivity(fit.neighbors)
     reach = release.gaussian_sum(counts, multiplier).cumsum()
     few = min(0.02, 2.0 / fit.problem.per_record().signal)
-    detected = reach > np.maximum(few * fit.n, 3.0 * noise * np.sqrt(np.arange(1, _NORM_BINS + 1)))
+    # A bin that only noise fills would give a bound many times too large: that must be rare.
+    detected = reach > np.maximum(few * fit.n, 4.0 * noise * np.sqrt(np.arange(1, _NORM_BINS + 1)))
     if detected.any():
         bound *= 2.0 ** (-0.5 * float(detected.argmax()))
     if intercept:
