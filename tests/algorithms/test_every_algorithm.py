@@ -84,7 +84,10 @@ VARIANTS = [
     *((name, {"rounds": 1000} if name == "rrpsgd" else {}) for name in PRIVATE),
     *(("dp_sgd", {"sampling": sampling, "neighbors": neighbors, **LARGE}) for sampling, neighbors in SCHEMES),
     *((name, LARGE) for name in ("dp_lssgd", "dp_lsadam")),
-    *(("preconditioned_gd", {"moments": moments, "steps": 12}) for moments in ("gram", "columns", "none")),
+    *(
+        ("preconditioned_gd", {"moments": moments, "steps": 12})
+        for moments in ("gram", "columns", "diagonal", "none")
+    ),
     *(
         (name, {"noise": noise, count: 20_000, "batch_size": 4, "clip": 0.3})
         for name, count in (("dp_sgd_gradient", "steps"), ("rrpsgd", "rounds"))

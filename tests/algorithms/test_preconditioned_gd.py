@@ -1,7 +1,9 @@
 """Whitened noisy gradient descent: twin, budget, guarantee, defaults."""
 
 import dataclasses
+import importlib
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -14,11 +16,13 @@ from dperm.algorithms.preconditioned_gd import _flatness as flatness
 from dperm.algorithms.preconditioned_gd import _raised_clip as raised_clip
 from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
 from dperm.algorithms.problem import PublicProblem
+from dperm.errors import SlowFitWarning
 from dperm.losses import Hinge, Huber, Logistic, SquaredError, SquaredHinge
 from dperm.objective.second_moments import symmetric_matrix
 from reference import numpy_algorithms as twin
 
-MOMENTS = ["gram", "columns", "none"]
+module = importlib.import_module("dperm.algorithms.preconditioned_gd")
+MOMENTS = ["gram", "columns", "diagonal", "none"]
 
 
 def stretched(n=20_000, d=12, seed=0):
@@ -191,6 +195,29 @@ def test_the_released_moments_are_about_those_of_the_rows(record):
     assert np.abs(error).max() < 6 / mu
 
 
+def test_many_columns_are_whitened_without_square_matrices(monkeypatch):
+    """By powers of two near the inverse roots of their mean squares."""
+    rng = np.random.default_rng(6)
+    scales = np.geomspace(1.0, 0.05, 1200)
+    X = ((rng.normal(size=(3000, 1200)) + 0.5) * scales / 30.0).astype(np.float32)
+    obj = Objective("logistic", X, np.sign(rng.normal(size=3000)), row_norm=1.0)
+    found = []
+    whiten = module.private_whitening
+    monkeypatch.setattr(module, "private_whitening", lambda *a: found.append(whiten(*a)) or found[-1])
+    monkeypatch.setattr(np.linalg, "eigh", None)
+    monkeypatch.setattr(np.linalg, "svd", None)
+    with warnings.catch_warnings(action="error", category=SlowFitWarning):
+        preconditioned_gd(obj, math.inf, 1e-6, steps=3, column_share=0.0, norm_share=0.0)
+    factors = found[0].linear_map.factors
+    expected = 1.0 / np.sqrt((X.astype(float) ** 2).mean(axis=0))
+    assert np.all(np.log2(factors) == np.rint(np.log2(factors)))
+    ratio = np.log2(factors / expected)
+    assert abs(np.median(ratio)) < 0.2
+    assert np.mean(np.abs(ratio) < 0.6) > 0.95
+    # A fifth of the mean squares are squared means.
+    assert found[0].along_mean == pytest.approx(0.2 * 1200, rel=0.15)
+
+
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(), SquaredHinge(), Huber(2.0, target_bound=1.0)])
 def test_every_loss_of_a_linear_prediction_is_served(loss):
     X, y = separable(n=5000)
@@ -213,7 +240,7 @@ def test_the_schedule_looks_at_public_numbers_and_scales_with_the_rows(loss, mu,
         assert one == three
         assert one.momentum <= 0.9
         assert one.momentum ** (one.steps / 4) < 0.25  # an overshoot, by the middle of the run
-        missed = 1.0 + (math.sqrt(2 * d) if one.moments == "gram" else d / 8)
+        missed = {"gram": 1.0 + math.sqrt(2 * d), "columns": 1.0 + d / 8, "diagonal": 1.0}[one.moments]
         if loss.kink_jump == 0.0:
             assert one.step_size * loss.smoothness(1.0) * missed < 2.0 * (1.0 + one.momentum)
     exchanged = preconditioned_gd_schedule(

@@ -129,7 +129,7 @@ def in_unit(unit):
     return Objective("logistic", X * unit, y, row_norm=20.0 * unit)
 
 
-@pytest.mark.parametrize("moments", ["gram", "columns", "none"])
+@pytest.mark.parametrize("moments", ["gram", "columns", "diagonal", "none"])
 @pytest.mark.parametrize("learn", [True, False])
 @pytest.mark.parametrize("unit", [2.0**-250, 2.0**-40, 2.0**40, 2.0**490])
 def test_preconditioned_gd_is_equivariant_to_the_unit_of_the_data(unit, learn, moments):

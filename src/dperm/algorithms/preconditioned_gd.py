@@ -21,7 +21,7 @@ import numpy as np
 from dperm.accounting import gaussian_noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
+from dperm.algorithms.fit import MANY_WEIGHTS, Fit, FitResult, PublishedTerms
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
 from dperm.algorithms.private_scales import (
     Coordinates,
@@ -34,7 +34,7 @@ from dperm.algorithms.private_scales import (
     scale_shares,
     share_of_budget,
 )
-from dperm.algorithms.private_whitening import Whitening, private_whitening
+from dperm.algorithms.private_whitening import Whitening, private_whitening, typical_square
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import (
     clip_share,
@@ -48,7 +48,6 @@ from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
 from dperm.losses.weighted import largest_weight
 from dperm.objective.objective import Array, Objective
-from dperm.private_values.linear_map import LinearMap, product
 
 
 class PreconditionedGDSchedule(ScaleShares):
@@ -56,9 +55,10 @@ class PreconditionedGDSchedule(ScaleShares):
 
     Attributes
     ----------
-    moments : {"gram", "columns", "none"}
+    moments : {"gram", "columns", "diagonal", "none"}
         Moments released for whitening: the Gram matrix of the rows, the means and mean squares of the
-        columns, or none.
+        columns, these for whitening by a diagonal matrix, or none. Square matrices, as the first two take,
+        cost more than the passes over the data beyond some hundred columns.
     share : float
         Share of the budget for the moments, in (0, 1); unused without moments.
     steps : int
@@ -82,7 +82,7 @@ class PreconditionedGDSchedule(ScaleShares):
         The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1].
     """
 
-    moments: Setting[str] = Setting(check.one_of("gram", "columns", "none"))
+    moments: Setting[str] = Setting(check.one_of("gram", "columns", "diagonal", "none"))
     share: Setting[float] = Setting(check.share)
     steps: Setting[int] = Setting(check.step_count)
     clip: Setting[float] = Setting(check.clip_norm)
@@ -125,10 +125,13 @@ def preconditioned_gd_schedule(
     share_of_moments = 0.14
     # Inverse of the noise of one entry, in units of R^2 / dimension.
     accuracy = problem.n * problem.mu * math.sqrt(share_of_moments) / dimension
-    if accuracy > math.sqrt(2.0 * dimension):
+    columns_stand_out = accuracy > math.sqrt(2.0) * dimension**-0.25
+    if accuracy > math.sqrt(2.0 * dimension) and dimension <= MANY_WEIGHTS:
         moments, missed = "gram", 1.0 + math.sqrt(2.0 * dimension)
-    elif accuracy > math.sqrt(2.0) * dimension**-0.25:
+    elif columns_stand_out and dimension <= MANY_WEIGHTS:
         moments, missed = "columns", 1.0 + dimension / 8.0
+    elif columns_stand_out:
+        moments, missed = "diagonal", 120.0
     else:
         near = scales.label_share > 0.0 and not loss.classification
         spread = loss.target_bound if near else math.inf  # in units of which the clip is stated
@@ -235,10 +238,9 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
             "label_share must be 0 without an intercept, for labels with a loss that is not the logistic "
             "one, and for real targets without a target_bound"
         )
-    objective.check_sums(gram=True)  # also for mapped gradients, whatever the moments
+    _check_moments(fit, schedule.moments)
     noise = _Noise.of(fit, schedule)
     noise.scales.check_labels(fit)
-    fit.warn_if_slow("preconditioned_gd", "noisy_gd")
     slope, smoothness = _slope(objective.loss), _smoothness(objective.loss)
     length = math.sqrt(objective.dimension)  # of a typical whitened row, at most
     for clip in (schedule.clip * noise.scales.least_slope, max(schedule.clip, _RAISED_CLIP) * length):
@@ -248,8 +250,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     # 1. coordinates in which the rows' second moments are about the identity
     coordinates = learned_coordinates(fit, release, noise.scales)
     found = private_whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
-    linear_map = LinearMap.rounding(found.matrix)
-    whitening, to_weights = linear_map.matrix, np.ascontiguousarray(linear_map.matrix.T)
+    linear_map = found.linear_map
     clip, step, momentum = _descent(fit, given, schedule, smoothness, coordinates, found)
     reach = step / (1.0 - momentum)
 
@@ -263,13 +264,13 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         sensitivity = gradient_sum.sensitivity(fit.neighbors)
         gradient = noisy_sum(gradient_sum) / fit.n
         if objective.l2 > 0.0:
-            gradient += product(whitening, objective.penalty_gradient(w))
+            gradient += linear_map @ objective.penalty_gradient(w)
         # 3. dual averaging: shrink weights that do not stand out from the accumulated noise
         velocity = momentum * velocity - step * gradient
         dual = dual + velocity
         noise_of_dual = reach * noise.gradient * sensitivity / fit.n * math.sqrt(t)
         least_kept = found.least_kept(noise_of_dual) if objective.loss.classification else 0.0
-        w = coordinates.start + product(to_weights, _shrunk(dual, noise_of_dual, schedule, least_kept))
+        w = coordinates.start + linear_map.transposed(_shrunk(dual, noise_of_dual, schedule, least_kept))
         average.add(w)
         fit.report(t, w, gradient=gradient)
     return fit.result(
@@ -278,6 +279,15 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         n_iter=schedule.steps,
         clip=sensitivity / fit.neighbors.sum_factor,
     )
+
+
+def _check_moments(fit: Fit, moments: str) -> None:
+    """ValueError if they cannot be summed, or the gradients mapped; a warning if that will be slow."""
+    if moments in ("gram", "columns") or fit.objective.dimension <= MANY_WEIGHTS:
+        fit.objective.check_sums(gram=True)  # also for mapped gradients, whatever the moments
+        fit.warn_if_slow("preconditioned_gd", "moments='diagonal'")
+    elif moments == "diagonal":
+        fit.objective.check_sums(moment_clip=typical_square(fit.objective, fit.objective.row_norm))
 
 
 @dataclass(frozen=True)
@@ -385,8 +395,12 @@ def _descent(
     units = math.inf if "step_size" in given.chosen else spread
     step = schedule.step_size * smoothness / _smoothness(loss, units)
     if fit.objective.l2 > 0.0:
-        ridge = fit.objective.l2 * float(np.linalg.norm(found.matrix, 2)) ** 2
-        step = min(step, 1.5 * (1.0 + momentum) / ridge)
+        steepest = fit.objective.l2 * found.linear_map.singular_values()[0] ** 2
+        step = min(step, 1.5 * (1.0 + momentum) / steepest)
+    if found.along_mean and "step_size" not in given.chosen:
+        reach = step / (1.0 - momentum)
+        step = min(step, 2.6 / (_smoothness(loss, spread) * (1.0 + found.along_mean)))
+        momentum = min(1.0 - step / reach, 0.97)
     if "momentum" not in given.chosen:  # where the start says that labels are rare, there is a long way to go
         flatness = _flatness(fit.objective, coordinates.start, found.ridge_share)
         momentum = max(momentum, min(1.0 - (1.0 - momentum) * flatness, 0.9))

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dperm.algorithms.fit import Fit
+from dperm.algorithms.fit import MANY_WEIGHTS, Fit
 from dperm.algorithms.private_scales import ridge_as_norm
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
 from dperm.objective.row_scaling import RowScaling
 from dperm.objective.second_moments import DIAGONAL, denoised, mean_weight, symmetric_matrix
+from dperm.private_values.linear_map import DiagonalMap, LinearMap
 
 # Share of the weights that shrinkage leaves with labels where second moments are all the ridge's, and the
 # largest standard deviation of predictions from their noise: the loss hardly depends on weights that short,
@@ -28,10 +29,11 @@ class Whitening:
     clip is lower, too, but gradients of a typical length are not clipped for that.
     """
 
-    matrix: Array
+    linear_map: LinearMap | DiagonalMap
     of_rows: float  # trace of the second moments there
     with_ridge: float  # and together with those of the ridge
     longest: float  # bound on the row norms, in units of a typical one; 0 if that is not known
+    along_mean: float = 0.0  # what remains of the largest eigenvalue, beyond 1
 
     @property
     def row_length(self) -> float:
@@ -64,32 +66,85 @@ def private_whitening(
     release : Releaser
     multiplier : float
         Noise multiplier; unused without moments.
-    moments : {"gram", "columns", "none"}
+    moments : {"gram", "columns", "diagonal", "none"}
+        Whether to whiten by the Gram matrix, by the means and mean squares of the columns, by a diagonal
+        matrix from these, or not at all.
     scaling : RowScaling
     """
-    d, row_norm, scales = fit.objective.dimension, scaling.row_norm, scaling.column_scales
+    if moments == "diagonal":
+        return _by_diagonal(fit.objective, release, multiplier, scaling)
     if moments == "none":
-        matrix, of_rows, with_ridge, longest = math.sqrt(d) / row_norm * np.eye(d), float(d), float(d), 0.0
-    else:
-        noisy_moments = _noisy_gram if moments == "gram" else _noisy_columns
-        second_moments, noise = noisy_moments(fit.objective, release, multiplier, scaling)
-        values, vectors = np.linalg.eigh(second_moments)
-        values = np.maximum(values, 0.0)
-        floor = max(noise, 1e-6 * values[-1], 1e-9 * row_norm**2)
-        moments_of_rows = (vectors * values) @ vectors.T
-        if fit.objective.l2 > 0.0:
-            penalized = scales * fit.objective.penalty_gradient(np.ones(d)) / fit.objective.l2
-            ridge = np.diag((ridge_as_norm(fit.objective) * penalized) ** 2)
-            values, vectors = np.linalg.eigh(moments_of_rows + ridge)
-        matrix = (vectors / np.sqrt(values + floor)) @ vectors.T
-        of_rows = with_ridge = max(float(np.vdot(matrix @ moments_of_rows, matrix)), 1.0)
-        if fit.objective.l2 > 0.0:
-            with_ridge = max(float(np.sum(values / (values + floor))), of_rows)
-        longest = max(row_norm / math.sqrt(max(float(np.trace(moments_of_rows)), floor)), 1.0)
+        return _by_nothing(fit.objective, scaling)
+    noisy_moments = _noisy_gram if moments == "gram" else _noisy_columns
+    return _by_matrix(fit.objective, scaling, *noisy_moments(fit.objective, release, multiplier, scaling))
+
+
+def _by_matrix(objective: Objective, scaling: RowScaling, second_moments: Array, noise: float) -> Whitening:
+    """By the inverse square root of the second moments, with noise of that size on their entries."""
+    row_norm, scales = scaling.row_norm, scaling.column_scales
+    values, vectors = np.linalg.eigh(second_moments)
+    values = np.maximum(values, 0.0)
+    floor = _floor(float(values[-1]), noise, row_norm)
+    moments_of_rows = (vectors * values) @ vectors.T
+    if objective.l2 > 0.0:
+        values, vectors = np.linalg.eigh(moments_of_rows + np.diag(_ridge(objective, scales)))
+    matrix = (vectors / np.sqrt(values + floor)) @ vectors.T
+    of_rows = with_ridge = max(float(np.vdot(matrix @ moments_of_rows, matrix)), 1.0)
+    if objective.l2 > 0.0:
+        with_ridge = max(float(np.sum(values / (values + floor))), of_rows)
+    longest = _longest(row_norm, float(np.trace(moments_of_rows)), floor)
     matrix *= scales
     if np.ptp(scales) > 0.0:
-        matrix = _with_smaller_condition(matrix, fit.objective.largest_condition)
-    return Whitening(matrix, of_rows, with_ridge, longest)
+        matrix = _with_smaller_condition(matrix, objective.largest_condition)
+    return Whitening(LinearMap.rounding(matrix), of_rows, with_ridge, longest)
+
+
+def _by_diagonal(
+    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
+) -> Whitening:
+    """By the roots of the mean squares of the columns, which takes no square matrices."""
+    row_norm, scales = scaling.row_norm, scaling.column_scales
+    mean, squares, noise = _noisy_means(objective, release, multiplier, scaling)
+    squares = np.maximum(squares, 0.0)
+    floor = _floor(float(squares.max()), 0.5 * noise, row_norm)
+    with_ridge = squares + _ridge(objective, scales) if objective.l2 > 0.0 else squares
+    diagonal = DiagonalMap.rounding(scales / np.sqrt(with_ridge + floor), objective.largest_condition)
+    there = (diagonal.factors / scales) ** 2
+    of_rows = max(float(there @ squares), 1.0)
+    return Whitening(
+        diagonal,
+        of_rows,
+        max(float(there @ with_ridge), of_rows),
+        _longest(row_norm, float(squares.sum()), floor),
+        along_mean=float(there @ np.maximum(mean**2 - noise**2, 0.0)),
+    )
+
+
+def _by_nothing(objective: Objective, scaling: RowScaling) -> Whitening:
+    """Units in which the rows have norm ``sqrt(dimension)`` at most."""
+    d = objective.dimension
+    factors = math.sqrt(d) / scaling.row_norm * scaling.column_scales
+    if d > MANY_WEIGHTS:
+        linear_map: LinearMap | DiagonalMap = DiagonalMap.rounding(factors, objective.largest_condition)
+    else:
+        linear_map = LinearMap.rounding(np.diag(factors))
+    return Whitening(linear_map, of_rows=float(d), with_ridge=float(d), longest=0.0)
+
+
+def _floor(largest: float, noise: float, row_norm: float) -> float:
+    """What is added to second moments before they are inverted."""
+    return max(noise, 1e-6 * largest, 1e-9 * row_norm**2)
+
+
+def _longest(row_norm: float, mean_square: float, floor: float) -> float:
+    """The bound on the row norms in units of a typical norm."""
+    return max(row_norm / math.sqrt(max(mean_square, floor)), 1.0)
+
+
+def _ridge(objective: Objective, scales: Array) -> Array:
+    """Diagonal of the second moments that the ridge term counts as."""
+    penalized = scales * objective.penalty_gradient(np.ones(objective.dimension)) / objective.l2
+    return np.asarray((ridge_as_norm(objective) * penalized) ** 2)
 
 
 def _with_smaller_condition(matrix: Array, largest: float) -> Array:
@@ -113,16 +168,31 @@ def _noisy_gram(
 def _noisy_columns(
     objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
 ) -> tuple[Array, float]:
-    """An estimate of ``E[z z^T]``, a rank-one plus a diagonal matrix, and half the noise of an entry.
+    """An estimate of ``E[z z^T]``, a rank-one plus a diagonal matrix, and half the noise of an entry."""
+    mean, squares, noise = _noisy_means(objective, release, multiplier, scaling)
+    return np.outer(mean, mean) + np.diag(np.maximum(squares - mean**2, 0.0)), 0.5 * noise
 
-    The squares of a row are clipped to norm ``R^2 / d^(1/4)``, between that of a row of equal entries
-    (``R^2 / sqrt(d)``) and that of a row with a single nonzero entry (``R^2``).
+
+def typical_square(objective: Objective, row_norm: float) -> float:
+    """Norm of the squares of a row: ``R^2 / d^(1/4)``.
+
+    That is between that of a row of equal entries (``R^2 / sqrt(d)``) and that of a row with a single nonzero
+    entry (``R^2``).
+    """
+    return float(row_norm**2 / objective.dimension**0.25)
+
+
+def _noisy_means(
+    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
+) -> tuple[Array, Array, float]:
+    """Estimates of ``E[z]`` and of ``E[z_j^2]``, and the noise of an entry of the latter.
+
+    The squares of a row are clipped to the norm :func:`typical_square`.
     """
     d, n, row_norm = objective.dimension, objective.n_public, scaling.row_norm
-    clip = row_norm**2 / d**0.25
+    clip = typical_square(objective, row_norm)
     sums = objective.moment_sums(clip, scaling=scaling)
     noise = multiplier * sums.sensitivity(release.neighbors) / n
     weight = mean_weight(clip, row_norm, math.sqrt(sums.grid))
     mean, squares = release.gaussian_sum(sums, multiplier).reshape(2, d) / n
-    mean /= weight
-    return np.outer(mean, mean) + np.diag(np.maximum(squares - mean**2, 0.0)), 0.5 * noise
+    return mean / weight, squares, noise

@@ -12,11 +12,12 @@ from dperm import algorithms
 from dperm._progress import log, progress
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms.fit import MANY_WEIGHTS, FitResult
+from dperm.algorithms.fit import FitResult
 from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
 from dperm.algorithms.private_scales import learn_scales_choice
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import closed_after
+from dperm.data.sparse import MAX_DENSE_COLUMNS
 from dperm.estimators.input_checks import check_options
 from dperm.losses import Loss
 from dperm.objective.objective import Objective
@@ -37,8 +38,8 @@ PUBLISHED = tuple(
     if "calibration" in inspect.signature(solver).parameters and name != "preconditioned_gd"
 )
 
-#: Largest number of weights that ``solver="auto"`` whitens.
-MAX_WHITENED = MANY_WEIGHTS
+#: Largest number of weights that ``solver="auto"`` whitens: sparse rows of more columns are not made dense.
+MAX_WHITENED = MAX_DENSE_COLUMNS
 
 #: ``n epsilon / dimension^1.5`` below which objective perturbation comes last with delta = 0: noise on the
 #: linear term then carries the minimiser farther than noise on the weights would.
@@ -82,8 +83,8 @@ def choose_solver(
     Notes
     -----
     `preconditioned_gd` is the default for losses of one prediction; `noisy_gd` beyond `MAX_WHITENED` weights,
-    where square matrices cost more than the passes over the data, and for real targets where the budget does
-    not pay for whitening. With labels the two are nearly the same there.
+    and for real targets where the budget does not pay for whitening. With labels the two are nearly the same
+    there.
     ``docs/decisions/solver-choice.md`` holds the scores that this rule was made on, and
     ``tests/test_solver_choice.py`` names where another solver was clearly better. With delta = 0 noise is of
     Laplace's kind, on the linear term (above `MIN_PURE_SIGNAL`), on the weights or on the choices.

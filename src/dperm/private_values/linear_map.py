@@ -60,6 +60,13 @@ class LinearMap:
         """Shape of the matrix."""
         return self.integers.shape
 
+    def __matmul__(self, vector: Array) -> Array:
+        return product(self.integers, vector) * self.grid
+
+    def transposed(self, vector: Array) -> Array:
+        """The transposed matrix times a vector."""
+        return np.asarray(np.einsum("ij,i->j", self.integers, vector) * self.grid)
+
     def singular_values(self) -> tuple[float, float]:
         """Upper bound on the largest and lower bound on the smallest singular value."""
         values = np.linalg.svd(self.matrix, compute_uv=False)
@@ -125,6 +132,11 @@ class DiagonalMap:
     def shape(self) -> tuple[int, ...]:
         """Shape of the matrix."""
         return (len(self.exponents),) * 2
+
+    def __matmul__(self, vector: Array) -> Array:
+        return self.factors * vector
+
+    transposed = __matmul__
 
     def singular_values(self) -> tuple[float, float]:
         """The largest and the smallest factor."""
