@@ -98,7 +98,7 @@ def test_shrinkage_keeps_the_signs_of_labels_under_a_ridge(loss, l2, least, most
     [
         (SquaredError(target_bound=1.0), 4.0, 1000.0, 1.0),  # as far as it can be afforded
         (SquaredError(target_bound=1.0), 4.0, 1e6, 4.0),  # no row is longer
-        (Hinge(), 4.0, 1e6, 0.0),  # beyond the kink nobody has most of the loss
+        (Hinge(), 4.0, 1e6, 0.0),  # slopes of labels are bounded: no row has most of the loss
         (SquaredHinge(), 50.0, 1e6, 10.0),
     ],
 )
@@ -216,6 +216,45 @@ def test_many_columns_are_whitened_without_square_matrices(monkeypatch):
     assert np.mean(np.abs(ratio) < 0.6) > 0.95
     # A fifth of the mean squares are squared means.
     assert found[0].along_mean == pytest.approx(0.2 * 1200, rel=0.15)
+    np.testing.assert_array_equal(found[0].linear_map.transposed(expected), factors * expected)
+
+
+def test_noise_is_not_taken_for_a_mean(monkeypatch):
+    """Centred columns, and a budget with which the noise of their means is much longer than the means."""
+    rng = np.random.default_rng(7)
+    X = (rng.normal(size=(5000, 1200)) / 35.0).astype(np.float32)
+    obj = Objective("logistic", X, np.sign(rng.normal(size=5000)), row_norm=1.2)
+    found = []
+    whiten = module.private_whitening
+    monkeypatch.setattr(module, "private_whitening", lambda *a: found.append(whiten(*a)) or found[-1])
+    preconditioned_gd(obj, 0.1, 1e-6, moments="diagonal", steps=1, learn_scales=False, random_state=0)
+    # The noise has a squared norm of about 140, with a standard deviation of sqrt(2 / 1200) of that.
+    assert found[0].along_mean < 30.0
+
+
+def test_a_given_momentum_is_kept():
+    """Whatever labels and the mean of the rows say; with equal noise, second steps differ by the first."""
+    rng = np.random.default_rng(8)
+    X = ((rng.normal(size=(2000, 1200)) + 0.5) / 40.0).astype(np.float32)
+    y = np.where(rng.random(2000) < 0.05, 1.0, -1.0)
+    obj = Objective("logistic", X, y, row_norm=1.2, fit_intercept=True)
+    settings = {"moments": "diagonal", "steps": 2, "threshold": 0.0, "shrinkage": 0.0, "random_state": 0}
+
+    def iterates(momentum):
+        seen = []
+        preconditioned_gd(
+            obj,
+            20.0,
+            1e-6,
+            momentum=momentum,
+            callback=lambda step: seen.append(step["coef"][:-1]),
+            **settings,
+        )
+        return seen
+
+    (first, second), (same, further) = iterates(0.0), iterates(0.5)
+    np.testing.assert_array_equal(first, same)
+    np.testing.assert_allclose(further - second, 0.5 * first, atol=1e-12 * np.abs(second).max())
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(), SquaredHinge(), Huber(2.0, target_bound=1.0)])
@@ -240,7 +279,7 @@ def test_the_schedule_looks_at_public_numbers_and_scales_with_the_rows(loss, mu,
         assert one == three
         assert one.momentum <= 0.9
         assert one.momentum ** (one.steps / 4) < 0.25  # an overshoot, by the middle of the run
-        missed = {"gram": 1.0 + math.sqrt(2 * d), "columns": 1.0 + d / 8, "diagonal": 1.0}[one.moments]
+        missed = {"gram": 1.0 + math.sqrt(2 * d), "columns": 1.0 + d / 8, "diagonal": 120.0}[one.moments]
         if loss.kink_jump == 0.0:
             assert one.step_size * loss.smoothness(1.0) * missed < 2.0 * (1.0 + one.momentum)
     exchanged = preconditioned_gd_schedule(

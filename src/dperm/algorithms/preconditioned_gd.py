@@ -34,7 +34,7 @@ from dperm.algorithms.private_scales import (
     scale_shares,
     share_of_budget,
 )
-from dperm.algorithms.private_whitening import Whitening, private_whitening, typical_square
+from dperm.algorithms.private_whitening import Whitening, private_whitening, squares_clip
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import (
     clip_share,
@@ -72,7 +72,8 @@ class PreconditionedGDSchedule(ScaleShares):
         Step on the mean gradient in whitened coordinates.
     momentum : float
         Heavy-ball coefficient in [0, 1). By default it rises to up to 0.9 where the mean label, if released,
-        says that the loss is flat because one label is rare.
+        says that the loss is flat because one label is rare, and to up to 0.97 where the mean of the rows
+        that a diagonal matrix leaves calls for shorter steps.
     threshold : float
         Soft threshold on the weights, in standard deviations of their noise; at least 0.
     shrinkage : float
@@ -105,7 +106,8 @@ def preconditioned_gd_schedule(
     -----
     Second moments have eigenvalues ``R^2 / dimension`` on average, and the noise of a release must be smaller
     than that: for the Gram matrix in spectral norm, ``R^2 sqrt(2 dimension) / (n mu sqrt(share))``, for the
-    mean squares of the columns entry by entry. If neither is, the run is one of :func:`noisy_gd` with its
+    mean squares of the columns entry by entry. With more than `MANY_WEIGHTS` weights these whiten by a
+    diagonal matrix, as square ones would be slow. If neither is, the run is one of :func:`noisy_gd` with its
     settings. Whitened problems resemble each other, so the other settings depend mainly on the
     signal-to-noise number ``n mu / sqrt(dimension)``.
 
@@ -131,7 +133,7 @@ def preconditioned_gd_schedule(
     elif columns_stand_out and dimension <= MANY_WEIGHTS:
         moments, missed = "columns", 1.0 + dimension / 8.0
     elif columns_stand_out:
-        moments, missed = "diagonal", 120.0
+        moments, missed = "diagonal", _MISSED_BY_DIAGONAL
     else:
         near = scales.label_share > 0.0 and not loss.classification
         spread = loss.target_bound if near else math.inf  # in units of which the clip is stated
@@ -156,6 +158,9 @@ def preconditioned_gd_schedule(
         tail=0.5,
     )
 
+
+# Eigenvalue that a diagonal matrix is assumed to leave, beside that along the mean of the rows.
+_MISSED_BY_DIAGONAL = 120.0
 
 # Factor on the reach for labels and kinks: beyond them gradients keep their length to the end, and those of
 # rare labels have a long way to go.
@@ -242,7 +247,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     noise = _Noise.of(fit, schedule)
     noise.scales.check_labels(fit)
     slope, smoothness = _slope(objective.loss), _smoothness(objective.loss)
-    length = math.sqrt(objective.dimension)  # of a typical whitened row, at most
+    length = math.sqrt(2.0 * objective.dimension)  # of a typical row whitened by powers of two, at most
     for clip in (schedule.clip * noise.scales.least_slope, max(schedule.clip, _RAISED_CLIP) * length):
         fit.check_gradient_noise(check.clip_norm("clip", clip * slope), noise.gradient)
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
@@ -287,7 +292,7 @@ def _check_moments(fit: Fit, moments: str) -> None:
         fit.objective.check_sums(gram=True)  # also for mapped gradients, whatever the moments
         fit.warn_if_slow("preconditioned_gd", "moments='diagonal'")
     elif moments == "diagonal":
-        fit.objective.check_sums(moment_clip=typical_square(fit.objective, fit.objective.row_norm))
+        fit.objective.check_sums(moment_clip=squares_clip(fit.objective.row_norm, fit.objective.dimension))
 
 
 @dataclass(frozen=True)
@@ -397,11 +402,13 @@ def _descent(
     if fit.objective.l2 > 0.0:
         steepest = fit.objective.l2 * found.linear_map.singular_values()[0] ** 2
         step = min(step, 1.5 * (1.0 + momentum) / steepest)
+    reach = step / (1.0 - momentum)
     if found.along_mean and "step_size" not in given.chosen:
-        reach = step / (1.0 - momentum)
         step = min(step, 2.6 / (_smoothness(loss, spread) * (1.0 + found.along_mean)))
-        momentum = min(1.0 - step / reach, 0.97)
-    if "momentum" not in given.chosen:  # where the start says that labels are rare, there is a long way to go
+    if "momentum" not in given.chosen:
+        if found.along_mean:  # as far with shorter steps
+            momentum = min(1.0 - step / reach, 0.97)
+        # Where the start says that labels are rare, there is a long way to go.
         flatness = _flatness(fit.objective, coordinates.start, found.ridge_share)
         momentum = max(momentum, min(1.0 - (1.0 - momentum) * flatness, 0.9))
     return _slope(loss, spread) * found.clip(relative_clip), step, momentum

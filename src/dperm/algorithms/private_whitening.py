@@ -33,7 +33,7 @@ class Whitening:
     of_rows: float  # trace of the second moments there
     with_ridge: float  # and together with those of the ridge
     longest: float  # bound on the row norms, in units of a typical one; 0 if that is not known
-    along_mean: float = 0.0  # what remains of the largest eigenvalue, beyond 1
+    along_mean: float = 0.0  # second moment that is left along the mean of the rows
 
     @property
     def row_length(self) -> float:
@@ -104,7 +104,7 @@ def _by_diagonal(
 ) -> Whitening:
     """By the roots of the mean squares of the columns, which takes no square matrices."""
     row_norm, scales = scaling.row_norm, scaling.column_scales
-    mean, squares, noise = _noisy_means(objective, release, multiplier, scaling)
+    mean, squares, noise_of_mean, noise = _noisy_means(objective, release, multiplier, scaling)
     squares = np.maximum(squares, 0.0)
     floor = _floor(float(squares.max()), 0.5 * noise, row_norm)
     with_ridge = squares + _ridge(objective, scales) if objective.l2 > 0.0 else squares
@@ -116,7 +116,7 @@ def _by_diagonal(
         of_rows,
         max(float(there @ with_ridge), of_rows),
         _longest(row_norm, float(squares.sum()), floor),
-        along_mean=float(there @ np.maximum(mean**2 - noise**2, 0.0)),
+        along_mean=max(float(there @ (mean**2 - noise_of_mean**2)), 0.0),
     )
 
 
@@ -169,30 +169,27 @@ def _noisy_columns(
     objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
 ) -> tuple[Array, float]:
     """An estimate of ``E[z z^T]``, a rank-one plus a diagonal matrix, and half the noise of an entry."""
-    mean, squares, noise = _noisy_means(objective, release, multiplier, scaling)
+    mean, squares, _, noise = _noisy_means(objective, release, multiplier, scaling)
     return np.outer(mean, mean) + np.diag(np.maximum(squares - mean**2, 0.0)), 0.5 * noise
 
 
-def typical_square(objective: Objective, row_norm: float) -> float:
-    """Norm of the squares of a row: ``R^2 / d^(1/4)``.
+def squares_clip(row_norm: float, dimension: int) -> float:
+    """Bound on the norm of the vector of a row's squares: ``R^2 / d^(1/4)``.
 
-    That is between that of a row of equal entries (``R^2 / sqrt(d)``) and that of a row with a single nonzero
+    That is between its norm for a row of equal entries (``R^2 / sqrt(d)``) and for one with a single nonzero
     entry (``R^2``).
     """
-    return float(row_norm**2 / objective.dimension**0.25)
+    return float(row_norm**2 / dimension**0.25)
 
 
 def _noisy_means(
     objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
-) -> tuple[Array, Array, float]:
-    """Estimates of ``E[z]`` and of ``E[z_j^2]``, and the noise of an entry of the latter.
-
-    The squares of a row are clipped to the norm :func:`typical_square`.
-    """
+) -> tuple[Array, Array, float, float]:
+    """Estimates of ``E[z]`` and of ``E[z_j^2]``, and the noise of an entry of each."""
     d, n, row_norm = objective.dimension, objective.n_public, scaling.row_norm
-    clip = typical_square(objective, row_norm)
+    clip = squares_clip(row_norm, d)
     sums = objective.moment_sums(clip, scaling=scaling)
     noise = multiplier * sums.sensitivity(release.neighbors) / n
     weight = mean_weight(clip, row_norm, math.sqrt(sums.grid))
     mean, squares = release.gaussian_sum(sums, multiplier).reshape(2, d) / n
-    return mean / weight, squares, noise
+    return mean / weight, squares, noise / weight, noise

@@ -1,5 +1,6 @@
 """Public matrices on a grid, whose products with exact sums are exact."""
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -69,6 +70,10 @@ class LinearMap:
 
     def singular_values(self) -> tuple[float, float]:
         """Upper bound on the largest and lower bound on the smallest singular value."""
+        return self._singular_values
+
+    @functools.cached_property
+    def _singular_values(self) -> tuple[float, float]:
         values = np.linalg.svd(self.matrix, compute_uv=False)
         error = 2.0**-40 * values[0]
         return float(values[0] * _NORM_SLACK), float(max(values[-1] - error, 0.0))
