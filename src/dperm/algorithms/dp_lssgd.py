@@ -39,7 +39,7 @@ class SmoothedArguments(MinibatchArguments):
     image_shape: Sequence[int] | None = None
 
 
-@algorithm(SmoothedArguments)
+@algorithm(SmoothedArguments, weighs_privately=True)
 def dp_lssgd(fit: Fit, given: SmoothedArguments) -> FitResult:
     """Minimise by stochastic gradient descent on noisy gradients that are smoothed before each step.
 
@@ -70,7 +70,7 @@ def dp_lssgd(fit: Fit, given: SmoothedArguments) -> FitResult:
     return _smoothed_descent("dp_lssgd", fit, given, "momentum")
 
 
-@algorithm(SmoothedArguments)
+@algorithm(SmoothedArguments, weighs_privately=True)
 def dp_lsadam(fit: Fit, given: SmoothedArguments) -> FitResult:
     """Minimise by Adam on noisy gradients that are smoothed before each step.
 

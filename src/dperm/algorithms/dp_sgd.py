@@ -11,11 +11,10 @@ from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.minibatch_descent import OPTIMIZERS, MinibatchArguments, MinibatchRun
-from dperm.algorithms.private_scales import LearnedScales, ScaleShares, no_scales, scales_to_learn
 from dperm.algorithms.settings import Setting
 
 
-class DPSGDArguments(LearnedScales, MinibatchArguments):
+class DPSGDArguments(MinibatchArguments):
     """Arguments of :func:`dp_sgd`.
 
     Attributes
@@ -56,19 +55,8 @@ def dp_sgd(fit: Fit, given: DPSGDArguments) -> FitResult:
     >>> np.sign(result.coef), result.privacy.sampling
     (array([ 1., -1.]), 'poisson')
     """
-    run = MinibatchRun(fit, given, given.optimizer, scales=_scales_to_learn(fit, given))
+    run = MinibatchRun(fit, given, given.optimizer)
     return run.descend("dp_sgd", _published_noise(run) if fit.as_published else run.noise_multiplier())
-
-
-def _scales_to_learn(fit: Fit, given: DPSGDArguments) -> ScaleShares:
-    """Scales need ``accountant="pld"``, the only one that composes their releases with the batches."""
-    if given.accountant == "pld":
-        return scales_to_learn(fit, given)
-    if given.learn_scales is True:
-        raise ValueError(f"learn_scales=True needs accountant='pld', got {given.accountant!r}")
-    if fit.objective.weighs_privately:
-        raise ValueError(f"class_weight='private' needs accountant='pld', got {given.accountant!r}")
-    return no_scales()
 
 
 def _published_noise(run: MinibatchRun) -> float:

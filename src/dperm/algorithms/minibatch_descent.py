@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dperm.accounting import GaussianRelease, Sampling, ScheduledBudget, noise_multiplier
@@ -14,7 +14,14 @@ from dperm.accounting.sgd_calibration import noise_multiplier_after
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.noisy_gd import noisy_gd_schedule
-from dperm.algorithms.private_scales import Frame, ScaleNoise, ScaleShares, no_scales
+from dperm.algorithms.private_scales import (
+    Frame,
+    LearnedScales,
+    ScaleNoise,
+    ScaleShares,
+    no_scales,
+    scales_to_learn,
+)
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_rules import Adam, HeavyBall, project
@@ -85,7 +92,9 @@ def default_schedule(problem: PublicProblem, optimizer: str, steps: int | None =
     """
     schedule = minibatch_schedule(problem)
     if optimizer == "adam":
-        return replace(schedule, step_size=0.3 / problem.row_norm, momentum=0.9)
+        # From the best constant, predictions of real targets need to move by their spread at most.
+        reach = 0.04 * problem.spread if problem.spread < math.inf else 0.3
+        return replace(schedule, step_size=reach / problem.row_norm, momentum=0.9)
     if steps is None:
         steps = math.ceil(_SOFTMAX_PASSES * problem.n / schedule.batch_size)
     if problem.loss.n_classes is None or steps <= schedule.steps:
@@ -93,7 +102,7 @@ def default_schedule(problem: PublicProblem, optimizer: str, steps: int | None =
     return replace(schedule, steps=steps, step_size=schedule.step_size * schedule.steps / steps)
 
 
-class MinibatchArguments(MinibatchSchedule, PublishedTerms):
+class MinibatchArguments(MinibatchSchedule, LearnedScales, PublishedTerms):
     """Arguments of private stochastic gradient methods.
 
     Attributes
@@ -127,7 +136,18 @@ class MinibatchRun:
     given: MinibatchArguments  # its settings; missing ones are chosen by a rule
     optimizer: str = "momentum"  # update rule on the noisy gradients
     smooth: Callable[[Array], Array] = lambda gradient: gradient  # applied to the noisy gradients
-    scales: ScaleShares = field(default_factory=no_scales)  # to learn first
+
+    @functools.cached_property
+    def scales(self) -> ScaleShares:
+        """What is learned first; needs ``accountant="pld"``, which alone composes it with the batches."""
+        fit, given = self.fit, self.given
+        if given.accountant == "pld":
+            return scales_to_learn(fit, given)
+        if given.learn_scales is True:
+            raise ValueError(f"learn_scales=True needs accountant='pld', got {given.accountant!r}")
+        if fit.objective.weighs_privately:
+            raise ValueError(f"class_weight='private' needs accountant='pld', got {given.accountant!r}")
+        return no_scales()
 
     @property
     def problem(self) -> PublicProblem:

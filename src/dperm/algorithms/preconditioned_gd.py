@@ -24,6 +24,7 @@ from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import MANY_WEIGHTS, Fit, FitResult, PublishedTerms
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
 from dperm.algorithms.private_scales import (
+    FEW_LONG_ROWS,
     Coordinates,
     ScaleNoise,
     ScaleShares,
@@ -253,7 +254,8 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
 
     # 1. coordinates in which the rows' second moments are about the identity
-    coordinates = learned_coordinates(fit, release, noise.scales)
+    few = 2.0 / fit.problem.per_record().signal if noise.moments else FEW_LONG_ROWS
+    coordinates = learned_coordinates(fit, release, noise.scales, min(few, FEW_LONG_ROWS))
     found = private_whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
     linear_map = found.linear_map
     clip, step, momentum = _descent(fit, given, schedule, smoothness, coordinates, found)

@@ -238,8 +238,17 @@ class Coordinates:
     spread: float
 
 
-def learned_coordinates(fit: Fit, release: Releaser, noise: ScaleNoise) -> Coordinates:
-    """Release the estimates whose noise multiplier is not 0, and derive coordinates from them."""
+#: Share of the rows that are longer than the learned bound on their norm.
+FEW_LONG_ROWS = 0.02
+
+
+def learned_coordinates(
+    fit: Fit, release: Releaser, noise: ScaleNoise, few: float = FEW_LONG_ROWS
+) -> Coordinates:
+    """Release the estimates whose noise multiplier is not 0, and derive coordinates from them.
+
+    A share `few` of the rows is longer than the learned bound on their norm.
+    """
     objective = fit.objective
     unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))
     ridge = unit * ridge_as_norm(objective)
@@ -250,7 +259,7 @@ def learned_coordinates(fit: Fit, release: Releaser, noise: ScaleNoise) -> Coord
         if (scales > unit).any():
             row_norm *= 2.0
     if noise.norms:
-        row_norm = _row_norm(fit, release, noise.norms, scales, row_norm, ridge)
+        row_norm = _row_norm(fit, release, noise.norms, scales, row_norm, ridge, few)
     start, spread = _from_labels(fit, release, noise.labels)
     return Coordinates(RowScaling(scales, row_norm), start, spread)
 
@@ -419,12 +428,17 @@ def ridge_as_norm(objective: Objective) -> float:
 
 
 def _row_norm(
-    fit: Fit, release: Releaser, multiplier: float, scales: Array, row_norm: float, ridge: float
+    fit: Fit,
+    release: Releaser,
+    multiplier: float,
+    scales: Array,
+    row_norm: float,
+    ridge: float,
+    few: float,
 ) -> float:
     """A bound that few rows exceed after scaling; scales the intercept down accordingly, in place.
 
-    With more signal, fewer rows are clipped, as the noise matters less. The intercept should have a curvature
-    like that of the other columns, ridge term included.
+    The intercept should have a curvature like that of the other columns, ridge term included.
     """
     objective, bound, features = fit.objective, row_norm, scales.copy()
     intercept = min(1.0, objective.row_norm) * scales[-1] if objective.fit_intercept else 0.0  # at most
@@ -433,7 +447,6 @@ def _row_norm(
     counts = objective.norm_counts(_NORM_BINS, RowScaling(features, bound))
     noise = multiplier * counts.sensitivity(fit.neighbors)
     reach = release.gaussian_sum(counts, multiplier).cumsum()
-    few = min(0.02, 2.0 / fit.problem.per_record().signal)
     # A bin that only noise fills would give a bound many times too large: that must be rare.
     detected = reach > np.maximum(few * fit.n, 4.0 * noise * np.sqrt(np.arange(1, _NORM_BINS + 1)))
     if detected.any():
