@@ -11,7 +11,9 @@ from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu
 from dperm.algorithms import (
     dp_agd,
+    dp_lssgd,
     dp_sgd,
+    dp_sgd_gradient,
     noisy_gd,
     nonprivate,
     preconditioned_gd,
@@ -48,8 +50,12 @@ SHORT = {
     "noisy_gd": {"steps": 1},
     "dp_agd": {"max_iter": 1, "accountant": "gdp"},
     "dp_sgd": {"steps": 1, "sampling": "poisson"},
+    "dp_lssgd": {"steps": 1},
+    "dp_sgd_gradient": {"steps": 1, "batch_size": 500},
 }
-LEARNERS = {each.__name__: each for each in (preconditioned_gd, noisy_gd, dp_agd, dp_sgd)}
+LEARNERS = {
+    each.__name__: each for each in (preconditioned_gd, noisy_gd, dp_agd, dp_sgd, dp_lssgd, dp_sgd_gradient)
+}
 learners = pytest.mark.parametrize("algorithm", LEARNERS.values(), ids=LEARNERS)
 
 

@@ -5,11 +5,13 @@ Wang, Lei, Ying and Zhang 2022, Algorithm 2, with small batches as in Bassily et
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dperm.accounting import Neighbours, noise_multiplier, paper
+from dperm.accounting.sgd_calibration import noise_multiplier_after
 from dperm.accounting.step_size import gradient_step_size
 from dperm.algorithms import rules_of_thumb as rules
 from dperm.algorithms import settings as check
@@ -19,8 +21,11 @@ from dperm.algorithms.noisy_descent import (
     NoisyDescentArguments,
     check_calibration,
     noisy_descent,
+    opened,
     sampling_name,
 )
+from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, scales_to_learn
+from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Setting
 from dperm.mechanisms.random_source import random_bits
 from dperm.objective.bounded_descent import gradient_bound
@@ -33,11 +38,15 @@ _NOISY_REACH = 30.0
 _MOST_STEPS = 100_000
 
 
-class DPSGDGradientArguments(NoisyDescentArguments):
+class DPSGDGradientArguments(LearnedScales, NoisyDescentArguments):
     """Arguments of :func:`dp_sgd_gradient`.
 
     Attributes
     ----------
+    learn_scales : {"auto", True, False}
+        Whether to spend part of the budget on a bound on the row norms, and on the mean label or the best
+        constant prediction of real targets and their distance from it, first. Clip and step size follow from
+        these, and the descent starts there; columns keep their scales. "auto": as for :func:`noisy_gd`.
     steps : int
         T; by default 50 passes over the records, and without noise at least ``2e7`` gradients of records.
     output : {"average", "last"}
@@ -96,50 +105,80 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    loss, row_norm, radius = fit.objective.loss, fit.objective.row_norm, given.radius
     fit.check_batch_size(given.batch_size or 1)
-    bounded = fit.as_published or radius < math.inf
-    clip = given.completed(clip=math.inf if bounded else rules.typical_clip(fit.problem)).clip
-    longest = gradient_bound(loss, row_norm, radius, clip)
-    fit.check_published("dp_sgd_gradient", neighbors=None)
-    given = replace(given, clip=longest)
-    batches = (_published_batches if fit.as_published else _calibrated_batches)(fit, given)
-    schedule = replace(given, batch_size=batches.size, steps=batches.steps)
-    schedule = schedule.completed(step_size=_default_step_size(fit, given, batches)[0])
-    coef = noisy_descent(
+    scales = replace(scales_to_learn(fit, given), column_share=0.0)
+    problem, noise = fit.problem.without(scales.together), ScaleNoise()
+    if scales.together:
+        noise = ScaleNoise.of(scales, problem.loss, fit.budget(), fit.budget())
+    batches = (_published_batches if fit.as_published else _calibrated_batches)(fit, given, problem, noise)
+    run = functools.partial(_completed, fit, given, batches)
+    bits = random_bits(fit.spawn_source())
+    release = opened(
         fit,
         "dp_sgd_gradient",
+        run(problem),
+        batches.sigma_over_clip,
+        steps=batches.steps,
+        accountant="pld",
+        scales=noise,
+        **scales.facts(),
+    )
+    frame = Frame.unscaled(fit, release, noise, problem)
+    schedule = run(frame.problem)
+    coef = noisy_descent(
+        fit,
+        release,
         schedule,
         batches.sigma_over_clip,
-        random_bits(fit.spawn_source()),
-        steps=schedule.steps,
+        bits,
+        steps=batches.steps,
         average=schedule.output == "average",
-        accountant="pld",
+        start=frame.start,
     )
-    return fit.result(coef, "Gaussian noise on the sum of every batch", n_iter=schedule.steps)
+    mechanism = frame.in_words("Gaussian noise on the sum of every batch")
+    return fit.result(coef, mechanism, n_iter=batches.steps, clip=schedule.clip)
 
 
-def _default_step_size(fit: Fit, given: DPSGDGradientArguments, batches: NoisyBatches) -> tuple[float, float]:
+def _completed(
+    fit: Fit, given: DPSGDGradientArguments, batches: NoisyBatches, problem: PublicProblem
+) -> DPSGDGradientArguments:
+    """All settings for this problem."""
+    clip = _clip(fit, given, problem)
+    schedule = replace(given, clip=clip, batch_size=batches.size, steps=batches.steps)
+    return schedule.completed(step_size=_default_step_size(problem, clip, given.radius, batches)[0])
+
+
+def _clip(fit: Fit, given: DPSGDGradientArguments, problem: PublicProblem) -> float:
+    """The bound on the norm of a record's gradient, which is always finite."""
+    bounded = fit.as_published or given.radius < math.inf
+    clip = given.completed(clip=math.inf if bounded else rules.typical_clip(problem)).clip
+    return gradient_bound(problem.loss, problem.row_norm, given.radius, clip)
+
+
+def _default_step_size(
+    problem: PublicProblem, clip: float, radius: float, batches: NoisyBatches
+) -> tuple[float, float]:
     """The step size that minimises a bound on the risk, or a smaller one, and the bound there.
 
     The bound is ``R^2/(2 eta T) + eta V/2``. For a smooth loss V is the variance of a noisy mean gradient:
     its mean costs nothing while steps are below ``1/beta`` (Dekel et al. 2012). Curvature and noise limit
     the step size further.
     """
-    problem, steps, longest = fit.problem, batches.steps, given.clip
-    loss, row_norm, l2, dimension = problem.loss, problem.row_norm, problem.l2, problem.dimension
-    sigma = batches.sigma_over_clip * longest / batches.size
+    steps, dimension = batches.steps, problem.dimension
+    loss, row_norm = problem.loss, problem.row_norm
+    sigma = batches.sigma_over_clip * clip / batches.size
     # Without noise the clip is far above the gradients that occur.
-    met = min(longest, rules.usual_gradient(loss, row_norm)) if fit.mu == math.inf else longest
+    met = clip if problem.private else min(clip, rules.usual_gradient(loss, row_norm))
     if loss.kink_jump == 0.0:
         # Gradients vary less between records than their bound allows, whatever the clip.
-        met = min(met, 0.25 * rules.longest_gradient(loss, row_norm, noisy=True)) / math.sqrt(batches.size)
-    reach = rules.typical_reach(loss, row_norm, given.radius, l2)
-    if loss.classification and fit.mu < math.inf:
-        reach = min(reach, given.radius, _NOISY_REACH / row_norm)
+        longest = rules.longest_gradient(loss, row_norm, noisy=True, spread=problem.spread)
+        met = min(met, 0.25 * longest) / math.sqrt(batches.size)
+    reach = rules.typical_reach(problem, radius)
+    if loss.classification and problem.private:
+        reach = min(reach, radius, _NOISY_REACH / row_norm)
     step_size = min(
         gradient_step_size(reach, steps, met, sigma, dimension),
-        rules.typical_step_limit(loss, row_norm, l2),
+        rules.typical_step_limit(problem),
     )
     variance = met**2 + dimension * sigma**2
     if sigma > 0.0:
@@ -147,20 +186,26 @@ def _default_step_size(fit: Fit, given: DPSGDGradientArguments, batches: NoisyBa
     return step_size, reach**2 / (2.0 * step_size * steps) + step_size * variance / 2.0
 
 
-def _calibrated_batches(fit: Fit, given: DPSGDGradientArguments) -> NoisyBatches:
+def _calibrated_batches(
+    fit: Fit, given: DPSGDGradientArguments, problem: PublicProblem, noise: ScaleNoise
+) -> NoisyBatches:
     """Batches, steps and noise, for the batch size with the smallest bound on the risk."""
-    size = _default_batch_size(fit, given) if given.batch_size is None else given.batch_size
+    size = given.batch_size
+    if size is None:
+        size = _default_batch_size(fit, given, problem)
     steps = _steps(fit, given, size)
     check_calibration(fit, size, steps)
-    sigma_over_clip = noise_multiplier(
-        fit.epsilon,
-        fit.delta,
-        batch_size=size,
-        n_samples=fit.n,
-        steps=steps,
-        sampling=sampling_name(fit.neighbors),
-        neighbors=fit.neighbors,
-    )
+    plan: dict[str, Any] = {
+        "batch_size": size,
+        "n_samples": fit.n,
+        "steps": steps,
+        "sampling": sampling_name(fit.neighbors),
+        "neighbors": fit.neighbors,
+    }
+    if noise.releases:
+        sigma_over_clip = noise_multiplier_after(noise.mu, fit.epsilon, fit.delta, **plan)
+    else:
+        sigma_over_clip = noise_multiplier(fit.epsilon, fit.delta, **plan)
     return NoisyBatches(size, steps, sigma_over_clip)
 
 
@@ -171,27 +216,31 @@ def _steps(fit: Fit, given: DPSGDGradientArguments, size: int) -> int:
     return min(max(1, gradients // size), check.MAX_STEPS - 1)
 
 
-def _default_batch_size(fit: Fit, given: DPSGDGradientArguments) -> int:
+def _default_batch_size(fit: Fit, given: DPSGDGradientArguments, problem: PublicProblem) -> int:
     """A power of 2, with the noise multiplier z that the central limit theorem predicts.
 
     ``mu = m/n sqrt(T (exp(1/z^2) - 1))`` (Dong, Roth and Su 2022, Corollary 5.4).
     """
     if fit.epsilon == math.inf:
         return min(16, fit.n)
+    clip = _clip(fit, given, problem)
 
     def risk(size: int) -> float:
         steps = _steps(fit, given, size)
-        multiplier = math.log1p((fit.mu * fit.n / size) ** 2 / steps) ** -0.5
+        multiplier = math.log1p((problem.mu * fit.n / size) ** 2 / steps) ** -0.5
         batches = NoisyBatches(size, steps, multiplier * fit.neighbors.sum_factor)
-        return _default_step_size(fit, given, batches)[1]
+        return _default_step_size(problem, clip, given.radius, batches)[1]
 
     least = 1 if given.steps is not None else -(-_PASSES * fit.n // _MOST_STEPS)
     powers = [1 << k for k in range(fit.n.bit_length())]  # none above n
     return min((size for size in powers if size >= min(least, powers[-1])), key=risk)
 
 
-def _published_batches(fit: Fit, given: DPSGDGradientArguments) -> NoisyBatches:
-    """Theorem 11."""
+def _published_batches(
+    fit: Fit, given: DPSGDGradientArguments, problem: PublicProblem, noise: ScaleNoise
+) -> NoisyBatches:
+    """Theorem 11; nothing is released before."""
+    fit.check_published("dp_sgd_gradient", neighbors=None)
     replaces = fit.neighbors is Neighbours.REPLACE_ONE
     if given.batch_size not in (None, 1) or not replaces or given.radius == math.inf:
         raise ValueError(

@@ -245,7 +245,9 @@ def _with_defaults(
     # That of Gaussian noise with the same mean square.
     mu = fit.epsilon / math.sqrt(fit.objective.dimension + 1.0) if law == "norm_laplace" else fit.mu
     if only_the_loss_bounds_gradients(loss, row_norm, settings.clip, radius):
-        longest = gradient_bound(loss, row_norm, rules.typical_reach(loss, row_norm), settings.clip)
+        longest = gradient_bound(
+            loss, row_norm, rules.typical_reach(replace(fit.problem, l2=0.0)), settings.clip
+        )
     else:
         longest = gradient_bound(loss, row_norm, radius, settings.clip) * GRADIENT_SLACK
     if given.passes is None and settings.phases == 1:
@@ -262,7 +264,7 @@ def _with_defaults(
         default = _default_step_size
     else:
         default = _default_rough_step_size
-    reach = rules.typical_reach(loss, row_norm, radius, fit.objective.l2)
+    reach = rules.typical_reach(fit.problem, radius)
     if mu == math.inf:  # the clip is far above the gradients that occur
         reach, longest = (
             min(reach, _EXACT_REACH / row_norm),

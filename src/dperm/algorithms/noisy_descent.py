@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -11,14 +12,17 @@ from dperm.accounting import GaussianRelease, Neighbours, ScheduledBudget
 from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit, PublishedTerms
+from dperm.algorithms.private_scales import LEAST_NORM, ScaleNoise
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
 from dperm.mechanisms.noise import gaussian_scale
-from dperm.objective.objective import Array
+from dperm.mechanisms.release import Releaser
+from dperm.objective.objective import Array, Objective
 from dperm.objective.stochastic_descent import DescentPlan
 
 _LARGEST_EPSILON, _SMALLEST_DELTA = 1e4, 1e-200
+_NO_SCALES = ScaleNoise()
 
 
 class NoisyDescentArguments(Schedule, PublishedTerms):
@@ -86,41 +90,33 @@ def sampling_name(relation: Neighbours) -> str:
     return "without_replacement" if relation is Neighbours.REPLACE_ONE else "poisson"
 
 
-def noisy_descent(
+def opened(
     fit: Fit,
     name: str,
     schedule: NoisyDescentArguments,
     sigma_over_clip: float,
-    bits: RandomBits,
     *,
     steps: int,
-    average: bool,
     accountant: str,
-) -> Array:
-    """Check, charge and run; returns the mean of the iterates (`average`), or the last one.
+    scales: ScaleNoise = _NO_SCALES,
+    **facts: Any,
+) -> Releaser:
+    """Check and charge a descent, and what is released before it.
 
-    The schedule must have a finite `clip`. The noise on the sum of a batch, drawn with `bits`, has the
-    standard deviation ``sigma_over_clip * clip``; `accountant` is for the statement.
+    The schedule must have a finite `clip`. The noise on the sum of a batch has the standard deviation
+    ``sigma_over_clip * clip``; `accountant` is for the statement.
     """
     objective, relation = fit.objective, fit.neighbors
-    multiplier = sigma_over_clip / relation.sum_factor
-    sizes = step_sizes(schedule.step_size, max(steps, 1))
-    plan = DescentPlan(
-        objective.loss,
-        steps,
-        schedule.batch_size,
-        lambda first, count: np.ascontiguousarray(sizes[first : first + count]),
-        schedule.clip,
-        schedule.radius,
-        average=average,
-    )
     if relation is Neighbours.REPLACE_ONE:
         objective.check_places()
     if schedule.radius == math.inf:
-        fit.check_growth(sizes, 0.0, schedule.clip)
-    contribution, grid = objective.descent_sum_bounds(plan)
-    if schedule.noise == "exact":
-        gaussian_scale(sigma_over_clip * contribution, grid)
+        fit.check_growth(step_sizes(schedule.step_size, max(steps, 1)), 0.0, schedule.clip)
+    scales.check_labels(fit)
+    learned = schedule.clip * LEAST_NORM * scales.least_slope if scales.norms else schedule.clip
+    for clip in (schedule.clip, check.clip_norm("clip", learned)):
+        contribution, grid = objective.descent_sum_bounds(_plan(objective, schedule, steps, clip))
+        if schedule.noise == "exact":
+            gaussian_scale(sigma_over_clip * contribution, grid)
     cost = sampled_gaussian_cost(
         sigma_over_clip,
         batch_size=schedule.batch_size,
@@ -128,15 +124,54 @@ def noisy_descent(
         steps=max(steps, 1),
         sampling=sampling_name(relation),
         neighbors=relation,
+        beside=scales.mu,
     )
-    budget = ScheduledBudget(GaussianRelease(multiplier), max(steps, 1), accountant, cost)
-    release = fit.open(name, budget, schedule, sampling=sampling_name(relation))
+    each = GaussianRelease(sigma_over_clip / relation.sum_factor)
+    budget = ScheduledBudget(each, max(steps, 1), accountant, cost, before=scales.releases)
+    return fit.open(name, budget, schedule, sampling=sampling_name(relation), **facts)
+
+
+def noisy_descent(
+    fit: Fit,
+    release: Releaser,
+    schedule: NoisyDescentArguments,
+    sigma_over_clip: float,
+    bits: RandomBits,
+    *,
+    steps: int,
+    average: bool,
+    start: Array | None = None,
+) -> Array:
+    """Run a descent that was charged; returns the mean of the iterates (`average`), or the last one."""
+    objective, relation = fit.objective, fit.neighbors
+    plan = _plan(objective, schedule, steps, schedule.clip, average=average, start=start)
     descent = objective.stochastic_descent(plan, fresh_batches(bits, relation, fit.n, plan.batch_size))
     last, mean = release.noisy_descent(
         descent,
-        multiplier,
+        sigma_over_clip / relation.sum_factor,
         noise=schedule.noise,
         observe=None if fit.callback is None else fit.show,
         every=schedule.report_every or max(1, fit.n // plan.batch_size),
     )
     return last if mean is None else mean
+
+
+def _plan(
+    objective: Objective,
+    schedule: NoisyDescentArguments,
+    steps: int,
+    clip: float,
+    average: bool = True,
+    start: Array | None = None,
+) -> DescentPlan:
+    sizes = step_sizes(schedule.step_size, max(steps, 1))
+    return DescentPlan(
+        objective.loss,
+        steps,
+        schedule.batch_size,
+        lambda first, count: np.ascontiguousarray(sizes[first : first + count]),
+        clip,
+        schedule.radius,
+        average=average,
+        start=start,
+    )

@@ -33,6 +33,8 @@ from dperm.objective.row_scaling import RowScaling
 from dperm.private_values.linear_map import DiagonalMap
 
 _NORM_BINS = 16  # each a factor of sqrt(2)
+#: Least bound on the row norms that is found, in units of the public one.
+LEAST_NORM = 2.0 ** (-1.0 - 0.5 * _NORM_BINS)
 _MAGNITUDE_BINS = 6  # factors of 4 below row_norm / sqrt(n_columns), the size of equal entries
 
 
@@ -306,6 +308,19 @@ class Frame:
             attained=True,
         )
         return cls(found.start, there, released, rounded.factors, rounded)
+
+    @classmethod
+    def unscaled(cls, fit: Fit, release: Releaser, noise: ScaleNoise, problem: PublicProblem) -> Self:
+        """The original coordinates; the problem has the bound on the row norms, if that is released."""
+        objective, released = fit.objective, noise.in_words(fit.objective.loss)
+        if noise.norms:
+            scales = np.ones(objective.dimension)
+            bound = _row_norm(fit, release, noise.norms, scales, objective.row_norm, 0.0, FEW_LONG_ROWS)
+            if objective.fit_intercept:  # which keeps its scale
+                bound = math.hypot(math.sqrt(bound**2 - scales[-1] ** 2), min(1.0, objective.row_norm))
+            problem = replace(problem, row_norm=min(bound, objective.row_norm), attained=True)
+        start, spread = _from_labels(fit, release, noise.labels)
+        return cls(start, replace(problem, loss=objective.loss, spread=spread), released)
 
     def step_sizes(self, sizes: Array, momentum: float, l2: float) -> Array:
         """Step sizes, capped so that heavy ball is stable for the ridge term along every axis."""

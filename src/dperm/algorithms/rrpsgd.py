@@ -19,6 +19,7 @@ from dperm.algorithms.noisy_descent import (
     NoisyDescentArguments,
     check_calibration,
     noisy_descent,
+    opened,
 )
 from dperm.algorithms.settings import Setting
 from dperm.algorithms.step_sizes import StepSizes, step_sizes
@@ -108,16 +109,9 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     schedule = given.completed(step_size=_default_step_size(fit, given, sigma_over_clip))
     bits = random_bits(fit.spawn_source())
     steps = _steps(bits, schedule.rounds, weights)
-    coef = noisy_descent(
-        fit,
-        "rrpsgd",
-        schedule,
-        sigma_over_clip,
-        bits,
-        steps=steps,
-        average=False,
-        accountant="pld, averaged over the random number of rounds",
-    )
+    accountant = "pld, averaged over the random number of rounds"
+    release = opened(fit, "rrpsgd", schedule, sigma_over_clip, steps=steps, accountant=accountant)
+    coef = noisy_descent(fit, release, schedule, sigma_over_clip, bits, steps=steps, average=False)
     mechanism = "Gaussian noise on the sum of every batch; random number of rounds"
     return fit.result(coef, mechanism, n_iter=steps)
 
@@ -187,6 +181,6 @@ def _default_step_size(fit: Fit, given: RRPSGDArguments, sigma_over_clip: float)
         best = 4.0 * batch_size * affordable / usual**2
     else:
         sigma = sigma_over_clip * longest / batch_size
-        reach = rules.typical_reach(loss, row_norm, given.radius, fit.objective.l2)
+        reach = rules.typical_reach(fit.problem, given.radius)
         best = gradient_step_size(reach, given.rounds, longest, sigma, fit.objective.dimension)
     return min(1.0 / _smoothness(fit), best)

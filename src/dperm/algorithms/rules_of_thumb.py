@@ -89,27 +89,37 @@ def softmax_clip(signal: float, loss: Loss, row_norm: float) -> float:
     return largest_weight(loss) * row_norm * min(math.sqrt(2.0), max(math.sqrt(signal / 960.0), 0.25))
 
 
-def typical_reach(loss: Loss, row_norm: float, radius: float = math.inf, l2: float = 0.0) -> float:
-    """Assumed distance of the optimum from 0, for step sizes.
+def typical_reach(problem: PublicProblem, radius: float = math.inf) -> float:
+    """Assumed distance of the optimum from the start, for step sizes.
 
-    The radius if it is finite; otherwise ``200/row_norm``, or ``4 Y/row_norm`` with real targets up to Y, and
-    at most the distance at which the ridge term alone costs as much as zero weights.
+    The radius if it is finite; otherwise ``200/row_norm``, or ``4 Y/row_norm`` with real targets up to Y, or
+    ``3 Y/row_norm`` if most are within Y of the start, and at most the distance at which the ridge term alone
+    costs as much as the start.
     """
     if radius < math.inf:
         return radius
-    reach = (200.0 if loss.target_bound == math.inf else 4.0 * loss.target_bound) / row_norm
-    return min(reach, math.sqrt(2.0 * typical_loss_at_zero(loss) / l2)) if l2 > 0.0 else reach
+    loss, l2 = problem.loss, problem.l2
+    targets = min(4.0 * loss.target_bound, 3.0 * problem.spread)
+    reach = (200.0 if targets == math.inf else targets) / problem.row_norm
+    return min(reach, math.sqrt(2.0 * typical_loss_at_start(problem) / l2)) if l2 > 0.0 else reach
 
 
-def typical_step_limit(loss: Loss, row_norm: float, l2: float) -> float:
+def typical_step_limit(problem: PublicProblem) -> float:
     """Upper limit on default step sizes: longer steps may overshoot even without noise."""
-    return 1.0 / (typical_curvature(loss, row_norm) + l2)
+    return 1.0 / (typical_curvature(problem.loss, problem.row_norm, problem.spread) + problem.l2)
 
 
 def typical_loss_at_zero(loss: Loss) -> float:
     """Largest loss of a record at zero weights, or that of a target of 1 if targets are unbounded."""
     at_zero = loss.value_at_zero
     return at_zero if at_zero < math.inf else float(loss.value(0.0, 1.0))
+
+
+def typical_loss_at_start(problem: PublicProblem) -> float:
+    """Loss of a target as far from the start as one in fifty, if that is known, or that at zero weights."""
+    if problem.spread < math.inf:
+        return highest_loss(problem.loss, problem.spread)
+    return typical_loss_at_zero(problem.loss)
 
 
 def usual_loss_at_zero(loss: Loss) -> float:
@@ -147,12 +157,16 @@ def usual_gradient(loss: Loss, row_norm: float) -> float:
 def affordable_noise(problem: PublicProblem) -> float:
     """Excess risk that noise may cause, according to the risk bound by which a default step size is chosen.
 
-    It is a share of the loss at zero weights, so that a fit is no worse than zero weights. With much signal,
-    classification tolerates more noise for the sake of larger margins.
+    It is a share of the loss at the start, so that a fit is no worse than zero weights, or than the best
+    constant prediction of real targets where that is the start. With much signal, classification tolerates
+    more noise for the sake of larger margins.
     """
     signal = problem.per_record().signal
-    share = 0.0625 * min(max(1.0, math.sqrt(signal / 125.0)), 4.0) if problem.loss.classification else 0.25
-    return share * typical_loss_at_zero(problem.loss)
+    if problem.loss.classification:
+        share = 0.0625 * min(max(1.0, math.sqrt(signal / 125.0)), 4.0)
+    else:
+        share = 0.25 if problem.spread == math.inf else 0.025
+    return share * typical_loss_at_start(problem)
 
 
 # Excess risk from noise up to which a ridge term raises the clip, in units of the loss at zero weights.
@@ -195,6 +209,7 @@ def typical_clip(problem: PublicProblem) -> float:
     loss, row_norm = problem.loss, problem.row_norm
     if not problem.private:
         return exact_clip(loss, row_norm)
-    longest = longest_gradient(loss, row_norm, noisy=True)
+    longest = longest_gradient(loss, row_norm, noisy=True, spread=problem.spread)
     share = clip_share(problem, longest, 0.25)
-    return longest * share if share < 1.0 or loss.lipschitz(row_norm) == math.inf else math.inf
+    known = share == 1.0 and problem.spread == math.inf and loss.lipschitz(row_norm) < math.inf
+    return math.inf if known else longest * share
