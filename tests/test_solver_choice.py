@@ -16,8 +16,11 @@ MARGIN, FACTOR, ERRORS = 0.05, 1.25, 3.0
 # Where another solver was better by more. The column of the problem's table says which.
 EXCEPTIONS = {
     ("adult part, hinge", 1.6, 0.0),
+    ("adult part, hinge", 1.6, 1e-06),
     ("bank part, hinge", 1.6, 1e-06),
     ("wine alcohol, absolute", 6.4, 0.0),
+    # Too little signal for 200 columns: the best is a constant.
+    ("10000 x 200 even, logistic", 0.1, 1e-06),
     # 700 records of even columns, with which there is nothing to whiten.
     ("1000 x 10 even, squared_error", 0.4, 1e-06),
 }

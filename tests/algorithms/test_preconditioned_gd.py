@@ -133,9 +133,10 @@ def test_there_is_a_longer_way_to_go_if_labels_are_rare():
     assert loss() < 0.8 * loss(momentum=default.momentum)
     obj = Objective("logistic", X, y, row_norm=6.0, fit_intercept=True)
     start = np.r_[np.zeros(5), math.log(0.03 / 0.97)]
-    assert flatness(obj, start, 0.0) == pytest.approx(4.0 * 0.03 * 0.97)
+    assert flatness(obj, start, 0.0) == pytest.approx(0.03 * 0.97 / 0.16)
     assert flatness(obj, start, 1.0) == 1.0
-    assert flatness(obj, np.zeros(6), 0.0) == 1.0
+    for usual in (0.2001, 0.5, 0.7999):
+        assert flatness(obj, np.r_[np.zeros(5), math.log(usual / (1.0 - usual))], 0.0) == 1.0
 
 
 @pytest.mark.parametrize("moments", MOMENTS)

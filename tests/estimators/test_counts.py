@@ -12,7 +12,7 @@ N, D = 3000, 4
 CLASSIFIERS = {
     "logistic": LogisticRegression(classes=[-1.0, 1.0]),
     "multinomial": LogisticRegression(classes=[-1.0, 0.0, 1.0]),
-    "hinge": LinearSVC(classes=[-1.0, 1.0], l2=0.01),
+    "hinge": LinearSVC(loss="hinge", classes=[-1.0, 1.0], l2=0.01),
 }
 REGRESSORS = {
     "Huber": HuberRegressor(target_bound=2.0),

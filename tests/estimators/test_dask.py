@@ -36,7 +36,7 @@ MODELS = {
         LogisticRegression(classes=[5, 3, 9], **SETTINGS),
         lambda s: np.array([3, 5, 9])[np.digitize(s, [-0.3, 0.3])],
     ),
-    "hinge": (LinearSVC(classes=[0, 1], **SETTINGS), lambda s: (s > 0).astype(int)),
+    "hinge": (LinearSVC(loss="hinge", classes=[0, 1], **SETTINGS), lambda s: (s > 0).astype(int)),
     "huber": (HuberRegressor(target_bound=1.0, **SETTINGS), lambda s: s),
     "quantile": (QuantileRegressor(target_bound=1.0, **SETTINGS), lambda s: s),
 }

@@ -73,7 +73,7 @@ def test_the_default_solver(loss, public, name):
     [
         LogisticRegression(classes=[-1, 1]),
         LinearSVC(classes=[-1, 1]),
-        LinearSVC(loss="squared_hinge", classes=[-1, 1]),
+        LinearSVC(loss="hinge", classes=[-1, 1]),
         LinearSVC(loss="soft_margin", classes=[-1, 1]),
         LinearSVC(loss=huberized_hinge(), classes=[-1, 1]),
         HuberRegressor(target_bound=1.0),
@@ -150,7 +150,7 @@ def picky(monkeypatch):
     ("model", "message"),
     [
         (
-            LinearSVC(solver="picky"),
+            LinearSVC(solver="picky", loss="hinge"),
             "solver='picky' needs a smooth loss, and hinge has a kink: pass",
         ),
         (LinearSVC(solver="picky", loss="soft_margin"), "needs a smooth loss, and soft_margin is not$"),

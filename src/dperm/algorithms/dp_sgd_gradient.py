@@ -160,9 +160,9 @@ def _default_step_size(
 ) -> tuple[float, float]:
     """The step size that minimises a bound on the risk, or a smaller one, and the bound there.
 
-    The bound is ``R^2/(2 eta T) + eta V/2``. For a smooth loss V is the variance of a noisy mean gradient:
-    its mean costs nothing while steps are below ``1/beta`` (Dekel et al. 2012). Curvature and noise limit
-    the step size further.
+    The bound is ``R^2/(2 eta T) + eta V/2`` with the variance V of a noisy mean gradient: its mean costs
+    nothing while steps are below ``1/beta`` (Dekel et al. 2012). Many records with kinks at different places
+    together have a bend, and beta is an estimate. Curvature and noise limit the step size further.
     """
     steps, dimension = batches.steps, problem.dimension
     loss, row_norm = problem.loss, problem.row_norm
@@ -172,7 +172,8 @@ def _default_step_size(
     if loss.kink_jump == 0.0:
         # Gradients vary less between records than their bound allows, whatever the clip.
         longest = rules.longest_gradient(loss, row_norm, noisy=True, spread=problem.spread)
-        met = min(met, 0.25 * longest) / math.sqrt(batches.size)
+        met = min(met, 0.25 * longest)
+    met /= math.sqrt(batches.size)
     reach = rules.typical_reach(problem, radius)
     if loss.classification and problem.private:
         reach = min(reach, radius, _NOISY_REACH / row_norm)

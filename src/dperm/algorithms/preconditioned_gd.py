@@ -254,8 +254,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
 
     # 1. coordinates in which the rows' second moments are about the identity
-    few = 2.0 / fit.problem.per_record().signal if noise.moments else FEW_LONG_ROWS
-    coordinates = learned_coordinates(fit, release, noise.scales, min(few, FEW_LONG_ROWS))
+    coordinates = learned_coordinates(fit, release, noise.scales, _few_long_rows(fit.problem, noise))
     found = private_whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
     linear_map = found.linear_map
     clip, step, momentum = _descent(fit, given, schedule, smoothness, coordinates, found)
@@ -286,6 +285,15 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         n_iter=schedule.steps,
         clip=sensitivity / fit.neighbors.sum_factor,
     )
+
+
+def _few_long_rows(problem: PublicProblem, noise: _Noise) -> float:
+    """Share of the rows that are longer than the learned bound on their norm.
+
+    A larger bound does not shorten the steps of whitened descents: with more signal they include more rows.
+    """
+    few = 2.0 / problem.per_record().signal if noise.moments else FEW_LONG_ROWS
+    return min(few, FEW_LONG_ROWS)
 
 
 def _check_moments(fit: Fit, moments: str) -> None:
@@ -331,7 +339,8 @@ def _typical_clip(loss: Loss, signal: float) -> float:
 
     Clipping trades bias for noise, and costs most if many gradients stay long until the end, such as those of
     records beyond a kink. Gradients of the logistic loss start at half its maximum slope, so a clip beyond 1
-    affects only a few long rows; residuals of the squared error are far below the bound on the targets.
+    affects only a few long rows; residuals of the squared error are far below the bound on the targets. Where
+    slopes for labels have no limit, they are counted as 1, but are twice that on the wrong side.
     """
     few_are_long, many_are_long = math.sqrt(signal / 1200.0), math.sqrt(signal / 500.0)
     slope = loss.lipschitz(1.0)
@@ -343,7 +352,7 @@ def _typical_clip(loss: Loss, signal: float) -> float:
         clip = min(many_are_long, max(1.0, few_are_long))
     else:
         clip = many_are_long
-    return max(0.3, clip)
+    return max(0.3, clip) * (2.0 if loss.classification and slope == math.inf else 1.0)
 
 
 # Largest clip, in units of a typical gradient, that is raised for the sake of long rows.
@@ -417,14 +426,14 @@ def _descent(
 
 
 def _flatness(objective: Objective, start: Array, ridge_share: float) -> float:
-    """Mean curvature where the descent starts, relative to the largest; 1 unless it starts from labels.
+    """Mean curvature where the descent starts, relative to the usual one; 1 unless it starts from labels.
 
-    That of the logistic loss is ``p (1 - p)`` for a share p of positive labels, and 1/4 at most. A ridge term
-    keeps its curvature.
+    That of the logistic loss is ``p (1 - p)`` for a share p of positive labels. Shares from a fifth on are
+    usual: for these a longer reach costs more than it gains. A ridge term keeps its curvature.
     """
     if not objective.loss.classification or objective.weights is not None:
         return 1.0
-    of_loss = 1.0 / math.cosh(0.5 * float(start[-1])) ** 2  # 4 p (1 - p)
+    of_loss = min(1.0, 1.0 / (0.64 * math.cosh(0.5 * float(start[-1])) ** 2))  # p (1 - p) / 0.16
     return of_loss + (1.0 - of_loss) * ridge_share
 
 

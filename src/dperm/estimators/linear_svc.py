@@ -24,8 +24,8 @@ class LinearSVC(PrivateLinearClassifier):
     Parameters
     ----------
     $budget
-    loss : {"hinge", "squared_hinge", "soft_margin"} or Loss, default="hinge"
-        With ``g = max(0, 1 - margin)``: ``g``, ``g^2 / 2`` or ``g^1.5``; or a classification loss of
+    loss : {"squared_hinge", "hinge", "soft_margin"} or Loss, default="squared_hinge"
+        With ``g = max(0, 1 - margin)``: ``g^2 / 2``, ``g`` or ``g^1.5``; or a classification loss of
         :mod:`dperm.losses`, such as ``SoftMargin(1.2)`` or ``huberized_hinge(0.5)``.
     $model
     classes : sequence of two labels, optional
@@ -65,7 +65,7 @@ class LinearSVC(PrivateLinearClassifier):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        loss: str | Loss = "hinge",
+        loss: str | Loss = "squared_hinge",
         solver: str = "auto",
         l2: float = 0.0,
         fit_intercept: bool = True,
