@@ -255,3 +255,15 @@ def test_replacing_a_record_halves_the_signal_of_scales():
     one = PublicProblem(10**4, 20, 0.2, Logistic(), 1.0, neighbors=Neighbours.REPLACE_ONE).per_record()
     other = PublicProblem(10**4, 20, 0.1, Logistic(), 1.0)
     assert scale_shares(one) == scale_shares(other)
+
+
+@learners
+@pytest.mark.parametrize("row_norm", [1e-3, 0.7, 1e3])
+def test_intercepts_of_any_length_relative_to_the_rows_are_scaled(algorithm, row_norm):
+    """Rows, with their intercept of 1, are scaled down to a bound below 1."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4)) * min(row_norm, 1.0)
+    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
+    objective = Objective("logistic", X, y, row_norm=row_norm, fit_intercept=True)
+    result = algorithm(objective, 1.0, 1e-6, random_state=0, learn_scales=True, **SHORT[algorithm.__name__])
+    assert np.isfinite(result.coef).all()

@@ -191,9 +191,7 @@ def _calibrated_batches(
     fit: Fit, given: DPSGDGradientArguments, problem: PublicProblem, noise: ScaleNoise
 ) -> NoisyBatches:
     """Batches, steps and noise, for the batch size with the smallest bound on the risk."""
-    size = given.batch_size
-    if size is None:
-        size = _default_batch_size(fit, given, problem)
+    size = given.batch_size or _default_batch_size(fit, given, problem)
     steps = _steps(fit, given, size)
     check_calibration(fit, size, steps)
     plan: dict[str, Any] = {

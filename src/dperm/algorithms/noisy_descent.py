@@ -112,8 +112,9 @@ def opened(
     if schedule.radius == math.inf:
         fit.check_growth(step_sizes(schedule.step_size, max(steps, 1)), 0.0, schedule.clip)
     scales.check_labels(fit)
-    learned = schedule.clip * LEAST_NORM * scales.least_slope if scales.norms else schedule.clip
-    for clip in (schedule.clip, check.clip_norm("clip", learned)):
+    factors = (LEAST_NORM * scales.least_slope, 2.0) if scales.norms else (1.0,)
+    for factor in factors:  # from the clip with the public bounds to that with learned ones
+        clip = check.clip_norm("clip", factor * schedule.clip)
         contribution, grid = objective.descent_sum_bounds(_plan(objective, schedule, steps, clip))
         if schedule.noise == "exact":
             gaussian_scale(sigma_over_clip * contribution, grid)

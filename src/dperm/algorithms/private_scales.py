@@ -146,7 +146,10 @@ class ScaleNoise:
 
     def in_words(self, loss: Loss) -> list[str]:
         """What is released before a descent."""
-        scaled = ["counts from which columns and rows are scaled"] if self.columns or self.norms else []
+        counts = (
+            "counts from which columns and rows are scaled" if self.columns else "counts of the row norms"
+        )
+        scaled = [counts] if self.columns or self.norms else []
         if not self.labels:
             return scaled
         of_targets = "slopes and distances of targets at constant predictions"
@@ -314,11 +317,15 @@ class Frame:
         """The original coordinates; the problem has the bound on the row norms, if that is released."""
         objective, released = fit.objective, noise.in_words(fit.objective.loss)
         if noise.norms:
-            scales = np.ones(objective.dimension)
-            bound = _row_norm(fit, release, noise.norms, scales, objective.row_norm, 0.0, FEW_LONG_ROWS)
+            unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))
+            scales = np.full(objective.dimension, unit)
+            longest = objective.row_norm * unit
+            bound = _row_norm(fit, release, noise.norms, scales, longest, 0.0, FEW_LONG_ROWS)
             if objective.fit_intercept:  # which keeps its scale
-                bound = math.hypot(math.sqrt(bound**2 - scales[-1] ** 2), min(1.0, objective.row_norm))
-            problem = replace(problem, row_norm=min(bound, objective.row_norm), attained=True)
+                intercept = min(1.0, objective.row_norm)
+                of_columns = math.sqrt(bound**2 - (scales[-1] * intercept) ** 2)
+                bound = math.hypot(of_columns, unit * intercept)
+            problem = replace(problem, row_norm=min(bound, longest) / unit, attained=True)
         start, spread = _from_labels(fit, release, noise.labels)
         return cls(start, replace(problem, loss=objective.loss, spread=spread), released)
 
