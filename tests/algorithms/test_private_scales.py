@@ -19,7 +19,7 @@ from dperm.algorithms import (
     preconditioned_gd,
     private_scales,
 )
-from dperm.algorithms.private_scales import scale_shares
+from dperm.algorithms.private_scales import LEAST_NORM, scale_shares
 from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Hinge, Huber, Logistic, Pinball
 from dperm.mechanisms.hooks import watch_releases
@@ -107,6 +107,32 @@ def test_noise_alone_hardly_ever_loosens_the_row_norm():
     objective = Objective("logistic", X, np.sign(X[:, 0]), row_norm=80.0, n_threads=1)
     clips = [noisy_gd(objective, 2.0, 1e-6, steps=1, random_state=s).privacy.clip for s in range(1500)]
     assert np.sum(np.array(clips) > 1.2 * np.median(clips)) <= 4
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "unit"), [(noisy_gd, 1 / 16), (dp_sgd, 1 / 16), (dp_sgd_gradient, 1.0)]
+)
+def test_more_budget_does_not_take_the_few_long_rows_for_typical(algorithm, unit):
+    """One row in a hundred is ten times as long: with a bound for all rows, steps would be 1/100 as long.
+
+    The clip is stated in the coordinates of the descent, where the longest row has a norm below 1 or, without
+    scaling, is as long as it is.
+    """
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(20_000, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X[::100] *= 10.0
+    objective = Objective("logistic", X, np.sign(X[:, 0]), row_norm=10.0, n_threads=1)
+    settings = SHORT[algorithm.__name__] | {"random_state": 0}
+    for epsilon in (0.5, 8.0):
+        assert algorithm(objective, epsilon, 1e-6, **settings).privacy.clip < 2.0 * unit
+
+
+def test_the_learned_norm_has_the_limit_that_is_checked_before_the_charge():
+    objective = Objective("absolute", np.full((9000, 2), 1e-6), np.ones(9000), row_norm=1.0, n_threads=1)
+    settings = SHORT["dp_sgd_gradient"] | {"learn_scales": True, "random_state": 0}
+    clip = dp_sgd_gradient(objective, 50.0, 1e-6, **settings).privacy.clip
+    assert LEAST_NORM <= clip < 4.0 * LEAST_NORM
 
 
 def test_rare_categories_are_not_taken_for_small_columns(monkeypatch):

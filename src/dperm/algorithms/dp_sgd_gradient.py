@@ -110,13 +110,16 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
     problem, noise = fit.problem.without(scales.together), ScaleNoise()
     if scales.together:
         noise = ScaleNoise.of(scales, problem.loss, fit.budget(), fit.budget())
-    batches = (_published_batches if fit.as_published else _calibrated_batches)(fit, given, problem, noise)
-    run = functools.partial(_completed, fit, given, batches)
+    if fit.as_published:
+        batches = _published_batches(fit, given)
+    else:
+        batches = _calibrated_batches(fit, given, problem, noise)
+    completed = functools.partial(_completed, fit, given, batches)
     bits = random_bits(fit.spawn_source())
     release = opened(
         fit,
         "dp_sgd_gradient",
-        run(problem),
+        completed(problem),
         batches.sigma_over_clip,
         steps=batches.steps,
         accountant="pld",
@@ -124,7 +127,7 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
         **scales.facts(),
     )
     frame = Frame.unscaled(fit, release, noise, problem)
-    schedule = run(frame.problem)
+    schedule = completed(frame.problem)
     coef = noisy_descent(
         fit,
         release,
@@ -235,10 +238,8 @@ def _default_batch_size(fit: Fit, given: DPSGDGradientArguments, problem: Public
     return min((size for size in powers if size >= min(least, powers[-1])), key=risk)
 
 
-def _published_batches(
-    fit: Fit, given: DPSGDGradientArguments, problem: PublicProblem, noise: ScaleNoise
-) -> NoisyBatches:
-    """Theorem 11; nothing is released before."""
+def _published_batches(fit: Fit, given: DPSGDGradientArguments) -> NoisyBatches:
+    """Theorem 11."""
     fit.check_published("dp_sgd_gradient", neighbors=None)
     replaces = fit.neighbors is Neighbours.REPLACE_ONE
     if given.batch_size not in (None, 1) or not replaces or given.radius == math.inf:

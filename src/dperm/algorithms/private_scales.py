@@ -255,7 +255,7 @@ def learned_coordinates(
     A share `few` of the rows is longer than the learned bound on their norm.
     """
     objective = fit.objective
-    unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))
+    unit = _unit(objective.row_norm)
     ridge = unit * ridge_as_norm(objective)
     scales, row_norm = np.full(objective.dimension, unit), objective.row_norm * unit
     if noise.columns:
@@ -295,10 +295,9 @@ class Frame:
     @classmethod
     def learned(cls, fit: Fit, release: Releaser, noise: ScaleNoise, problem: PublicProblem) -> Self:
         """Those of :func:`learned_coordinates` if columns or norms are released, else the original ones."""
-        objective, released = fit.objective, noise.in_words(fit.objective.loss)
         if not (noise.columns or noise.norms):
-            start, spread = _from_labels(fit, release, noise.labels)
-            return cls(start, replace(problem, loss=objective.loss, spread=spread), released)
+            return cls.unscaled(fit, release, noise, problem)
+        objective, released = fit.objective, noise.in_words(fit.objective.loss)
         found = learned_coordinates(fit, release, noise)
         rounded = DiagonalMap.rounding(found.scaling.column_scales, objective.largest_condition)
         typical = float(np.median(rounded.factors[: objective.n_columns]))
@@ -317,7 +316,7 @@ class Frame:
         """The original coordinates; the problem has the bound on the row norms, if that is released."""
         objective, released = fit.objective, noise.in_words(fit.objective.loss)
         if noise.norms:
-            unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))
+            unit = _unit(objective.row_norm)
             scales = np.full(objective.dimension, unit)
             longest = objective.row_norm * unit
             bound = _row_norm(fit, release, noise.norms, scales, longest, 0.0, FEW_LONG_ROWS)
@@ -442,6 +441,11 @@ def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
     nearly = min(median + 1, n_bins - 1)
     small = found & (place > nearly) & (reach[:, nearly] < max(enough, 2.0 * noise[nearly]))
     return np.where(small, 0.5 * 4.0 ** (place - median), 1.0)
+
+
+def _unit(row_norm: float) -> float:
+    """A power of two that scales rows to a norm of at most 1, and more than half of it."""
+    return 2.0 ** -math.ceil(math.log2(row_norm))
 
 
 def ridge_as_norm(objective: Objective) -> float:
