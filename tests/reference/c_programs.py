@@ -7,6 +7,8 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from dperm._kernels import row_kernels
+
 TESTS = Path(__file__).parents[1]
 CSRC = TESTS.parent / "csrc"
 PROGRAMS = TESTS / "kernels"
@@ -57,11 +59,15 @@ def build(
     """Build the program ``tests/kernels/<program>``, linked with the C sources.
 
     flags: for all files, in addition to those of the build. threads: flags for the program and for all files
-    except instances, which do not use threads. libraries: for the linker.
+    except instances, which do not use threads. libraries: for the linker. Instruction sets that this
+    processor lacks are only linked, so they are not optimised.
     """
     flags = [*AS_BUILT, *flags]
+    idle = tuple(f"_instances-{level}" for level in levels if level not in row_kernels.instruction_sets())
     work = [
-        (source, name, [*flags, *extra, *(() if source.stem.endswith("_instances") else threads)])
+        (source, name, [*AS_BUILT, *extra, "-O0"])
+        if name.endswith(idle)
+        else (source, name, [*flags, *extra, *(() if source.stem.endswith("_instances") else threads)])
         for source, name, extra in jobs(levels)
     ]
     work.append((PROGRAMS / program, "program", [*flags, *threads]))
