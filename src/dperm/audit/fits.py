@@ -99,8 +99,8 @@ class Transcript:
     Notes
     -----
     Every pass over the data is made on both data sets. Noisy sums and selections by the exponential mechanism
-    or permute-and-flip are counted; selections with Laplace noise, which exist for published settings, are
-    not.
+    or permute-and-flip are counted. Selections with Laplace noise, which exist for published settings, and
+    those among the losses of a secret batch are not.
 
     The observer of a sum over a secret batch does not know the batch. It knows both full sums and the
     sampling rate, replaces the sum over the other records by its expectation, and computes the likelihood
@@ -154,7 +154,7 @@ class _Twins:
 
     def __init__(self, own: Objective, other: Objective, own_first: bool) -> None:
         self._own, self._other, self._own_first = own, other, own_first
-        self._sums: dict[int, tuple[Bounded, Bounded | _FullSums]] = {}
+        self._sums: dict[int, tuple[Bounded, Bounded | _FullSums | None]] = {}
         self.log_ratio = 0.0  # log-likelihood ratio of everything released so far, own over other
 
     def __getattr__(self, name: str) -> Any:
@@ -179,6 +179,22 @@ class _Twins:
         setattr(self, name, on_both)
         return on_both
 
+    def _sampled(self, rows: SecretRows) -> _SampledTwins:
+        """In place of the objective of a secret batch."""
+        return _SampledTwins(self, rows)
+
+    def _note_sampled(self, result: Bounded, rows: SecretRows, name: str, *args: Any, **kwargs: Any) -> None:
+        """Store a gradient sum over a secret batch with what the observer knows of it; choices with None."""
+        if name == "clipped_loss_sums":
+            self._sums[id(result)] = result, None
+            return
+
+        def of(data: Objective, rows: SecretRows | None = None) -> Bounded:
+            records = data if rows is None else data._sampled(rows)
+            return cast(Bounded, getattr(records, name)(*args, **kwargs))
+
+        self._sums[id(result)] = result, self._twin(partial(of, self._own), partial(of, self._other), rows)
+
     def _twin(
         self, own: Callable[..., Bounded], other: Callable[..., Bounded], rows: SecretRows | None
     ) -> Bounded | _FullSums:
@@ -200,6 +216,8 @@ class _Twins:
         if isinstance(private, PerturbedMinimum):
             return released  # its distribution has no closed form: it is not counted
         twin = self._sums[id(private)][1]
+        if twin is None:
+            return released
         if isinstance(twin, _FullSums):
             ratio = _sampled_log_ratio(releaser, private, twin, released, *args)
             self.log_ratio += -ratio if self._own_first else ratio
@@ -255,6 +273,26 @@ class _Twins:
         w, after = iterates[step : step + 2]
         direction = (w - after) / private.plan.step_sizes(step, 1)[0] - self._own.penalty_gradient(w)
         return np.asarray(direction * private.plan.batch_size)
+
+
+class _SampledTwins:
+    """Stands in for the objective of a secret batch."""
+
+    def __init__(self, twins: _Twins, rows: SecretRows) -> None:
+        self._twins, self._rows = twins, rows
+        self._sample = twins._own._sampled(rows)
+
+    def __getattr__(self, name: str) -> Any:
+        own = getattr(self._sample, name)
+        if not callable(own):
+            return own
+
+        def noted(*args: Any, **kwargs: Any) -> Bounded:
+            result: Bounded = own(*args, **kwargs)
+            self._twins._note_sampled(result, self._rows, name, *args, **kwargs)
+            return result
+
+        return noted
 
 
 class _KnownBatches(_Twins):
