@@ -33,7 +33,8 @@ def steepest_slope(loss: Loss, distance: float) -> float:
 
     Where a loss is flat that near, such as the epsilon-insensitive one, its Lipschitz constant.
     """
-    residuals = distance * np.linspace(-1.0, 1.0, 129)
+    # Slopes of a convex loss are steepest at the ends.
+    residuals = distance * (np.array([-1.0, 1.0]) if loss.convex else np.linspace(-1.0, 1.0, 129))
     steepest = float(np.max(np.abs(unweighted(loss).derivative(residuals, np.zeros_like(residuals)))))
     return steepest if steepest > 0.0 else unweighted(loss).lipschitz(1.0)
 
