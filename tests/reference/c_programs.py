@@ -64,12 +64,13 @@ def build(
     """
     flags = [*AS_BUILT, *flags]
     idle = tuple(f"_instances-{level}" for level in levels if level not in row_kernels.instruction_sets())
-    work = [
-        (source, name, [*AS_BUILT, *extra, "-O0"])
-        if name.endswith(idle)
-        else (source, name, [*flags, *extra, *(() if source.stem.endswith("_instances") else threads)])
-        for source, name, extra in jobs(levels)
-    ]
+
+    def flags_of(name):
+        if name.endswith(idle):
+            return [*AS_BUILT, "-O0"]
+        return flags if "_instances-" in name else [*flags, *threads]
+
+    work = [(source, name, [*flags_of(name), *extra]) for source, name, extra in jobs(levels)]
     work.append((PROGRAMS / program, "program", [*flags, *threads]))
     with ThreadPoolExecutor(2) as pool:
         objects = list(pool.map(lambda job: compile_object(folder, compiler, *job), work))
