@@ -2,9 +2,9 @@
  * Exact half-normal numbers |N(0, 1)| = k + x, from random bits and integer arithmetic alone: an
  * integer k and a fraction x in [0, 1), of which more digits can be drawn at any time.
  *
- * Source: C. F. F. Karney, "Sampling exactly from the normal distribution", ACM Transactions on
- * Mathematical Software 42(1), 2016, algorithms N and B. Bernoulli(exp(-1/2)) is drawn as in
- * Canonne, Kamath, Steinke 2020, algorithm 1, which needs small integers only.
+ * Sources: J. von Neumann, "Various techniques used in connection with random digits", 1951, for
+ * acceptance; digits drawn as needed as in C. F. F. Karney, "Sampling exactly from the normal
+ * distribution", ACM Transactions on Mathematical Software 42(1), 2016.
  */
 #ifndef DPERM_HALF_NORMAL_H
 #define DPERM_HALF_NORMAL_H
@@ -13,14 +13,8 @@
 #include "random/random_bits.h"
 
 /*
- * Fills tables that make draws faster without changing them. Call once, before threads start;
- * without this call the samplers are correct but slower.
- */
-void half_normal_prepare(void);
-
-/*
  * k + x: the absolute value of a standard normal number. The digits of x that were not drawn are
- * uniform and independent of everything so far: lazy_uniform_digit draws them. k is below 2^16. The
+ * uniform and independent of everything so far: lazy_uniform_digit draws them. k is below 27. The
  * running time depends on the value.
  */
 int half_normal_draw(struct random_bits *bits, unsigned *k, struct lazy_uniform *x);

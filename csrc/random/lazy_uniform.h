@@ -34,6 +34,24 @@ static inline int lazy_uniform_digit(struct random_bits *bits, struct lazy_unifo
     return RANDOM_BITS_OK;
 }
 
+/*
+ * below: whether u is less than a number with the given digits, each `stride` after the one before.
+ * If all of its `count` digits are those of u, the source is broken.
+ */
+static inline int lazy_uniform_below(struct random_bits *bits, struct lazy_uniform *u,
+                                     const uint32_t *digits, size_t stride, unsigned count,
+                                     bool *below) {
+    for (unsigned i = 0; i < count; i++) {
+        uint32_t digit;
+        RANDOM_BITS_TRY(lazy_uniform_digit(bits, u, i, &digit));
+        if (digit != digits[i * stride]) {
+            *below = digit < digits[i * stride];
+            return RANDOM_BITS_OK;
+        }
+    }
+    return RANDOM_BITS_STUCK;
+}
+
 /* less: whether a < b, for two different objects. */
 static inline int lazy_uniform_less(struct random_bits *bits, struct lazy_uniform *a,
                                     struct lazy_uniform *b, bool *less) {

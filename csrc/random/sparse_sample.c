@@ -27,26 +27,14 @@ enum { MAX_REJECTIONS = 1 << 16 };
 /* Blocks drawn together, and the largest number of their sampled rows. */
 enum { CHUNK = 32, MAX_DRAWN = CHUNK * SPARSE_MAX_COUNTS };
 
-/* *below: whether u is less than the probability of at most j rows. */
-static int is_below(struct random_bits *bits, const struct block_counts *law, size_t j,
-                    struct lazy_uniform *u, bool *below) {
-    for (unsigned k = 0;; k++) {
-        uint32_t digit;
-        RANDOM_BITS_TRY(lazy_uniform_digit(bits, u, k, &digit));
-        if (digit != law->digits[k * law->size + j]) {
-            *below = digit < law->digits[k * law->size + j];
-            return RANDOM_BITS_OK;
-        }
-    }
-}
-
 /* *count: the number of sampled rows if the first digit of u does not determine it. */
 static int resolve_count(struct random_bits *bits, const struct block_counts *law,
                          uint32_t first_digit, uint32_t *count) {
     struct lazy_uniform u = {.known = 1, .digit = {first_digit}};
     bool below = false;
     for (*count = 0;; ++*count) {
-        RANDOM_BITS_TRY(is_below(bits, law, *count, &u, &below));
+        RANDOM_BITS_TRY(lazy_uniform_below(bits, &u, law->digits + *count, law->size,
+                                           LAZY_UNIFORM_DIGITS, &below));
         if (below)
             return RANDOM_BITS_OK;
     }

@@ -346,7 +346,7 @@ def test_the_published_noise_without_a_radius():
     objective = zero_rows(1000, losses.SoftMargin(1.5))
     with pytest.warns(PrivacyWarning, match="outside the range"):  # epsilon < 1 in the paper
         result = dp_sgd_output(objective, 1.0, 1e-6, calibration="paper", passes=1, step_size=0.02)
-    assert result.privacy.noise_scale == pytest.approx(138.7607186, rel=5e-3)  # rounding to the grid
+    assert result.privacy.noise_scale == pytest.approx(138.7607186, rel=1e-2)  # rounding, by the order drawn
     assert result.privacy.noise_scale >= 138.7607186
     assert result.privacy.public["iterate_bound"] == pytest.approx(
         6.321397585 * math.sqrt(1000 / 999), rel=1e-6

@@ -14,7 +14,6 @@
 #include "dispatch/bulk_table.h"
 #include "random/discrete_laplace.h"
 #include "random/exponential_mechanism.h"
-#include "random/half_normal.h"
 #include "kept_passes.h"
 #include "kernel_table.h"
 #include "random/noisy_selection.h"
@@ -239,7 +238,6 @@ int main(int argc, char **argv) {
     static uint8_t buffer[4096];
     struct random_bits bits;
     random_bits_init(&bits, buffer, sizeof buffer, fill, NULL);
-    half_normal_prepare();
     name_of_case[0] = 0;
     run_noise(&bits);
     name_of_case[0] = 0;

@@ -20,6 +20,7 @@ from reference.bit_reader import (
     samples_on_each_instruction_set,
     scripted,
 )
+from reference.exact_gaussian import accepted_fraction
 from reference.goodness_of_fit import FALSE_ALARM, assert_fits, assert_uniform, counts_within
 from reference.norm_laplace import NormLaplace, rounded_laplace_probabilities, rounded_marginal_in_3d
 
@@ -173,12 +174,8 @@ def test_equals_twin_on_random_streams(numerator, shift, first_digits):
 
 # d = 1 and a scale of 8: numbers 3/8 and 1/2 make a radius of 5/8, and an entry of 1/2 is then on the
 # boundary between 2 and 3. An entry that begins like 1/2 - 2^-k stays open.
-INTEGER_PART_0 = [(1, 0), (2, 1)]
-ACCEPT = (32, 0xFFFFFFFF)
-
-
 def number(first_digit, rest, negative=0):
-    return [*INTEGER_PART_0, (32, first_digit), ACCEPT, (1, negative), *[(32, d) for d in rest]]
+    return [*accepted_fraction(first_digit), (1, negative), *[(32, d) for d in rest]]
 
 
 def draw_on_the_boundary(rounds, last_round, negative=0):
@@ -198,8 +195,9 @@ def test_digits_that_the_acceptance_drew_are_kept():
     # x and z agree in their first digit, so that the second ones decide: z's is drawn first, then x's.
     fields = []
     for first, second in [(0x60000000, 0x12345678), (0x80000000, 0x9ABCDEF0), (0x7FFFFFFF, 0x0FEDCBA9)]:
-        tie = [(32, first), (32, 0xFFFFFFFF), (32, second)]
-        fields += [*INTEGER_PART_0, (32, first), *tie, (1, 1), (32, second ^ 0xFFFFFFFF)]
+        cell, rest, _ = accepted_fraction(first)
+        tie = [(9, 0), rest, (32, 0xFFFFFFFF), (32, second)]
+        fields += [cell, rest, *tie, (1, 1), (32, second ^ 0xFFFFFFFF)]
     for numerator, shift in [(1 << 62, 1), (1 << 40, 1)]:
         assert_exact(
             ScriptedSource(pack(fields), tail_seed=0), numerator, shift, dimension=1, first_digits=3, draws=2

@@ -21,6 +21,13 @@ from reference.bit_reader import (
     pack,
     scripted,
 )
+from reference.exact_gaussian import (
+    CUMULATIVE_BITS,
+    ExactGaussian,
+    accepted_fraction,
+    cumulative,
+    rounded_gaussian_probabilities,
+)
 from reference.goodness_of_fit import (
     FALSE_ALARM,
     assert_fits,
@@ -29,7 +36,6 @@ from reference.goodness_of_fit import (
     chi_square_p_value,
     counts_within,
 )
-from reference.karney_gaussian import KarneyGaussian, rounded_gaussian_probabilities
 
 DRAWS = 1_000_000
 SCALES = [0.05, 0.15, 0.3, 1 / 3, 0.75, 1.0, 1.7, math.pi, 3.0, 10.0, 1000 / 7]
@@ -104,7 +110,7 @@ def test_results_beyond_the_limit_are_cut_off():
 
 def assert_draws_equal(source, numerator, shift, draws):
     def twin(reader):
-        sampler = KarneyGaussian(reader)
+        sampler = ExactGaussian(reader)
         return [sampler.draw(Fraction(numerator, 1 << shift)) for _ in range(draws)]
 
     assert_equals_twin(source, lambda bits: samplers.rounded_gaussian(bits, numerator, shift, draws), twin)
@@ -125,33 +131,54 @@ def test_equals_twin_on_random_streams(scale):
 def test_twin_that_spends_its_bits_differently_has_the_same_distribution(width):
     # The twin is a witness for the chi-square tests: its bits are revealed one (or five) at a time.
     reader = BitReader(np.random.default_rng(12).bytes(400_000))
-    twin = KarneyGaussian(reader, width=width, first_digits=1)
+    twin = ExactGaussian(reader, width=width, first_digits=1)
     draws = np.array([twin.draw(Fraction(3, 1)) for _ in range(20_000)])
     compiled = rounded_gaussian(3.0, 1.0, 20_000, random_state=12)
     assert p_value(draws, 3.0) > FALSE_ALARM
     assert p_value(compiled, 3.0) > FALSE_ALARM
 
 
+# --- streams that leave the cell open: a number next to the upper end of a cell ---
+
+
+def near_the_end(cell, digits, change):
+    """Fields of a number whose first `digits` are those of the end, the last one changed."""
+    first = (cumulative()[cell] >> (CUMULATIVE_BITS - 32 * digits)) + change
+    first = min(max(first, 0), (1 << (32 * digits)) - 1)
+    return [(32, first >> (32 * i) & 0xFFFFFFFF) for i in reversed(range(digits))]
+
+
+@pytest.mark.parametrize("digits", [1, 2, 15, 16])
+@pytest.mark.parametrize("change", [-1, 0, 1])
+def test_every_bit_of_every_cell_counts(digits, change):
+    for cell in range(len(cumulative()) - 1):  # the last end is never decided
+        if digits == 16 and change == 0:
+            with pytest.raises(RuntimeError, match="broken"):
+                draw_after(near_the_end(cell, digits, 0))
+        else:
+            source = ScriptedSource(pack(near_the_end(cell, digits, change)), tail_seed=cell)
+            assert_draws_equal(source, 1 << 40, 1, draws=1)
+
+
+def draw_after(fields):
+    return samplers.rounded_gaussian(samplers.RandomBits(ScriptedSource(pack(fields), tail_seed=0)), 3, 1, 1)
+
+
 # --- streams that leave the rounding open ---
 
-# Integer part 0: one event at step 1 (bit 0), none at step 2 (two bits, not 0). Then x = 0x55555555...
-# is the first digit of 1/3, and z = 0xFFFFFFFF is not below it, so x is accepted.
-INTEGER_PART_0 = [(1, 0), (2, 1)]
-ACCEPT = [(32, 0xFFFFFFFF)]
-THIRD = (32, 0x55555555)
+THIRD = 0x55555555  # a digit of 1/3
 
 
 def draw_at_one_third(digits_of_x, sign=0):
     """round(1.5 x) for an x near 1/3, where 1.5 x + 1/2 passes 1."""
-    fields = [*INTEGER_PART_0, digits_of_x[0], *ACCEPT, *digits_of_x[1:], (1, sign)]
-    bits = samplers.RandomBits(ScriptedSource(pack(fields), tail_seed=0))
-    return int(samplers.rounded_gaussian(bits, 3, 1, 1)[0])
+    fields = [*accepted_fraction(THIRD), *[(32, digit) for digit in digits_of_x], (1, sign)]
+    return int(draw_after(fields)[0])
 
 
 @pytest.mark.parametrize("open_digits", [1, 2, 3, 4, 5, 31])
 def test_more_bits_are_revealed_until_the_integer_is_known(open_digits):
-    below = [THIRD] * open_digits + [(32, 0x55555554)]
-    above = [THIRD] * open_digits + [(32, 0x55555556)]
+    below = [THIRD] * (open_digits - 1) + [THIRD - 1]
+    above = [THIRD] * (open_digits - 1) + [THIRD + 1]
     assert draw_at_one_third(below) == 0
     assert draw_at_one_third(above) == 1
     assert draw_at_one_third(above, sign=1) == -1
@@ -168,7 +195,7 @@ def test_the_last_unit_decides_whether_more_bits_are_needed(numerator):
         if not 0 <= x < 0xFFFFFFFF << 32:
             continue
         for digit in (0, 0xFFFFFFFF):
-            fields = [*INTEGER_PART_0, (32, x >> 32), *ACCEPT, (32, x & 0xFFFFFFFF), (32, digit), (32, digit)]
+            fields = [*accepted_fraction(x >> 32), (32, x & 0xFFFFFFFF), (32, digit), (32, digit)]
             assert_draws_equal(ScriptedSource(pack(fields), tail_seed=0), numerator, shift, draws=3)
         tested.add(excess)
     assert tested

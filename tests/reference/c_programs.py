@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -53,6 +54,14 @@ def compile_object(folder, compiler, source, name, flags):
     return target
 
 
+def written_cells(folder):
+    """The C file that the build writes."""
+    cells = folder / "half_normal_cells.c"
+    done = run(sys.executable, CSRC / "random" / "half_normal_cells.py", cells)
+    assert done.returncode == 0, done.stderr
+    return cells
+
+
 def build(
     folder, program, flags=(), *, threads=(), libraries=(), compiler=(CC,), archiver=("ar",), levels=LEVELS
 ):
@@ -71,6 +80,7 @@ def build(
         return flags if "_instances-" in name else [*flags, *threads]
 
     work = [(source, name, [*flags_of(name), *extra]) for source, name, extra in jobs(levels)]
+    work.append((written_cells(folder), "half_normal_cells", flags))
     work.append((PROGRAMS / program, "program", [*flags, *threads]))
     with ThreadPoolExecutor(2) as pool:
         objects = list(pool.map(lambda job: compile_object(folder, compiler, *job), work))

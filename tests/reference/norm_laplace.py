@@ -9,7 +9,7 @@ import math
 import mpmath
 import numpy as np
 
-from reference.karney_gaussian import KarneyGaussian
+from reference.exact_gaussian import ExactGaussian
 
 DIGITS = 32
 
@@ -24,7 +24,7 @@ class Number:
 
     def real(self, continuation):
         """The number whose digits drawn so far are followed by a fraction in [0, 1]."""
-        known = len(self.x._digits)
+        known = self.x.known // 32
         return (mpmath.mpf(self.at(known)) + continuation) / mpmath.mpf(2) ** (32 * known)
 
 
@@ -33,11 +33,11 @@ class NormLaplace:
         self.reader, self.p, self.shift, self.first_digits = reader, numerator, shift, first_digits
 
     def draw(self, dimension):
-        gaussian = KarneyGaussian(self.reader)
+        gaussian = ExactGaussian(self.reader)
         numbers = []
         for _ in range(2 * dimension + 1):
             numbers.append(Number(gaussian, self.reader))
-            numbers[-1].x.digit(self.first_digits - 1)
+            numbers[-1].x.integer(self.first_digits)
         self.radius, self.entries = numbers[: dimension + 1], numbers[dimension + 1 :]
         result, digits, open_entries = {}, self.first_digits, range(dimension)
         self.rounds = 0
@@ -62,7 +62,7 @@ class NormLaplace:
             if open_entries:
                 digits = min(2 * digits, DIGITS)
                 for number in [*self.radius, *(self.entries[j] for j in open_entries)]:
-                    number.x.digit(digits - 1)
+                    number.x.integer(digits)
                 self.rounds += 1
         return [result[j] for j in range(dimension)]
 

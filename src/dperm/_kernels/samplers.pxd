@@ -19,10 +19,6 @@ cdef extern from "passes/side_task.h" nogil:
     void run_tasks(const side_task *tasks, int64_t n_tasks, int n_threads)
 
 
-cdef extern from "random/half_normal.h" nogil:
-    void half_normal_prepare()
-
-
 cdef extern from "random/lazy_uniform.h" nogil:
     int LAZY_UNIFORM_DIGITS
 

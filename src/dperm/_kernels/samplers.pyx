@@ -11,7 +11,6 @@ from libc.stdint cimport UINT64_MAX
 cdef enum:
     CAPACITY = 65536  # bytes; long fills request this much at a time from the source
 
-half_normal_prepare()
 process_mark_prepare()
 bulk = bulk_choose(NULL)
 

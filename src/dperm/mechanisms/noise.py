@@ -79,8 +79,9 @@ def rounded_gaussian(
 
     References
     ----------
-    C. F. F. Karney, "Sampling exactly from the normal distribution", ACM Transactions on Mathematical
-    Software 42(1), 2016.
+    J. von Neumann, "Various techniques used in connection with random digits", National Bureau of Standards
+    Applied Mathematics Series 12, 1951; with digits drawn as needed, as in C. F. F. Karney, "Sampling exactly
+    from the normal distribution", ACM Transactions on Mathematical Software 42(1), 2016.
 
     Examples
     --------
