@@ -282,6 +282,7 @@ enum range_policy {
     RANGES_OF_INTEGERS,
     RANGES_OF_MODELS,
     RANGES_OF_CLASSES,
+    RANGES_OF_CLASS_BATCH, /* gradients of a batch, in place of RANGES_OF_CLASSES */
     RANGES_OF_TABLE,
     RANGES_OF_COLUMNS
 };

@@ -15,6 +15,8 @@ enum {
     TABLE_ROWS = 4096,
     MODELS_ROWS = 4096,
     CLASSES_ROWS = 2048,
+    MIN_CLASS_BATCH_ROWS = 64,
+    CLASS_BATCH_NUMBERS = 1 << 18, /* products per range: several times the work to begin one */
     MAX_NUMBERS = 1 << 24,
     FEW_RANGES = 16,
     RANGES_PER_THREAD = 4
@@ -54,6 +56,13 @@ static int64_t max_class_ranges(const struct dense_rows *rows, int64_t partial_s
     return at_most(at_most(at_least(fit, FEW_RANGES), MAX_RANGES), rows->n_rows / CLASSES_ROWS + 1);
 }
 
+/* Each record of a softmax pass is much work, so that threads share even short batches. */
+static int64_t max_class_batch_ranges(const struct dense_rows *rows, int64_t partial_size,
+                                      int n_threads) {
+    const int64_t min_rows = at_least(CLASS_BATCH_NUMBERS / partial_size, MIN_CLASS_BATCH_ROWS);
+    return at_most(rows->n_rows / min_rows + 1, RANGES_PER_THREAD * n_threads);
+}
+
 static int64_t max_ranges(const struct dense_rows *rows, enum range_policy policy,
                           int64_t partial_size, int n_threads) {
     switch (policy) {
@@ -64,6 +73,8 @@ static int64_t max_ranges(const struct dense_rows *rows, enum range_policy polic
                         RANGES_PER_THREAD * n_threads);
     case RANGES_OF_CLASSES:
         return max_class_ranges(rows, partial_size);
+    case RANGES_OF_CLASS_BATCH:
+        return max_class_batch_ranges(rows, partial_size, n_threads);
     case RANGES_OF_TABLE:
         return max_table_ranges(rows);
     case RANGES_OF_COLUMNS:
@@ -81,7 +92,9 @@ static int late_threads(const struct ranges *ranges) {
 
 int open_ranges(struct ranges *ranges, const struct dense_rows *rows, enum range_policy policy,
                 int64_t partial_size, int n_threads) {
-    const int64_t min_rows = rows->batch ? MIN_BATCH_ROWS : MIN_ROWS;
+    const int64_t min_rows = policy == RANGES_OF_CLASS_BATCH ? MIN_CLASS_BATCH_ROWS
+                             : rows->batch                   ? MIN_BATCH_ROWS
+                                                             : MIN_ROWS;
     ranges->n_rows = rows->n_rows;
     ranges->rows_per_range =
         rows_per_range(rows->n_rows, max_ranges(rows, policy, partial_size, n_threads), min_rows);
@@ -96,7 +109,8 @@ int open_ranges(struct ranges *ranges, const struct dense_rows *rows, enum range
     ranges->queues = NULL;
     /* Kernels prefetch rows of a batch far ahead: with neighbouring ranges those are the thread's
      * own. Integer sums do not depend on which ranges are taken together. */
-    if (!rows->batch || (policy != RANGES_OF_INTEGERS && policy != RANGES_OF_TABLE))
+    if (!rows->batch || (policy != RANGES_OF_INTEGERS && policy != RANGES_OF_TABLE &&
+                         policy != RANGES_OF_CLASS_BATCH))
         return 0;
     ranges->queues = aligned_memory(ranges->n_threads * sizeof *ranges->queues);
     if (!ranges->queues)

@@ -1,6 +1,6 @@
 /* The rows of a pass split into ranges, and their distribution to threads. Ranges depend on the
- * number of rows and the pass alone, those of several models, whose sums are integers, on the
- * number of threads too. */
+ * number of rows and the pass alone, those of several models and of batches of a softmax pass,
+ * whose sums are integers, on the number of threads too. */
 #ifndef DPERM_RANGES_H
 #define DPERM_RANGES_H
 

@@ -46,7 +46,10 @@ static int open_run(struct run *run, const struct route *route, int reads_blocks
     run->row_bytes = result.shape[1] * (int64_t)sizeof(double);
     run->partial_size = result.combine == WRITE_ROWS ? 0 : result_size(&result);
     run->stride = run->partial_size;
-    if (open_ranges(&run->ranges, rows, route->ranges, run->partial_size, n_threads))
+    const int is_class_batch = route->ranges == RANGES_OF_CLASSES && rows->batch &&
+                               run->pass->kind == PASS_clipped_gradient_sum;
+    if (open_ranges(&run->ranges, rows, is_class_batch ? RANGES_OF_CLASS_BATCH : route->ranges,
+                    run->partial_size, n_threads))
         return -1;
     run->n_partials = run->ranges.n_ranges;
     if (result.combine == ADD_INTEGERS) {
