@@ -243,13 +243,13 @@ CONFIGURATIONS = {
     "dp_sgd_gradient": Configuration(
         {"batch_size": 25, "steps": 20, "clip": 0.01, "step_size": 0.1},
         (halved_noise, skipped_clip_in_steps),
-        **(SAMPLED_CLAIM | {"epsilon": 0.5, "replay": {}}),
+        **(SAMPLED_CLAIM | {"epsilon": 0.5, "replay": {}, "share": None}),
     ),
     # The number of rounds is random, and few rounds leak little.
     "rrpsgd": Configuration(
         {"batch_size": 25, "rounds": 20, "clip": 0.01, "step_size": 0.1},
         (halved_noise, skipped_clip_in_steps),
-        **(SAMPLED_CLAIM | {"epsilon": 0.5, "trainings": 1200, "share": 0.5, "replay": {}}),
+        **(SAMPLED_CLAIM | {"epsilon": 0.5, "trainings": 1200, "share": None, "replay": {}}),
     ),
     "nonprivate": Configuration({}, ()),
     "objective_perturbation": Configuration(
