@@ -22,7 +22,9 @@ from dperm.algorithms import (
 from dperm.algorithms.private_scales import LEAST_NORM, scale_shares
 from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Hinge, Huber, Logistic, Pinball
+from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import watch_releases
+from dperm.objective.row_scaling import RowScaling
 
 
 def labelled(n=20_000, d=12, loose=1.0, shrunk=1.0, positives=0.5):
@@ -87,6 +89,40 @@ def test_a_loose_row_norm_costs_little(algorithm):
     assert reached < (2.0 if algorithm in (dp_lssgd, dp_sgd_gradient) else 1.5) * excess(tight, algorithm)
     if algorithm not in (noisy_gd, dp_agd, dp_sgd):  # which go as far as classification tolerates
         assert excess(loose, algorithm, learn_scales=False) > 3.0 * reached
+
+
+def classes(loose):
+    """Four classes, rows of norm about 1."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 12)) / math.sqrt(12)
+    codes = np.argmax(12.0 * (X @ rng.normal(size=(12, 4))) + rng.gumbel(size=(8000, 4)), axis=1)
+    options = {"n_classes": 4, "row_norm": 2.0 * loose, "fit_intercept": True, "n_threads": 1}
+    return Objective("softmax", X, codes, **options)
+
+
+@pytest.mark.parametrize("algorithm", [noisy_gd, dp_agd, dp_sgd, dp_lssgd, dp_lsadam])
+def test_a_loose_row_norm_costs_little_with_several_classes(algorithm):
+    reached = excess(classes(10.0), algorithm)
+    assert reached < 1.5 * excess(classes(1.0), algorithm)
+    assert reached < 0.7 * excess(classes(10.0), algorithm, learn_scales=False)
+
+
+def test_shares_of_several_classes():
+    public = noisy_gd(classes(1.0), 1.0, 1e-6, learn_scales=True).privacy.public
+    assert public["norm_share"] > 0.0
+    assert public["column_share"] == public["label_share"] == 0.0
+
+
+def test_norms_are_counted_alike_for_any_number_of_classes():
+    X = np.random.default_rng(0).normal(size=(500, 3))
+    scaling, counts = RowScaling(np.full(4, 0.5), 1.0), []
+    for loss, y in (("softmax", np.arange(500) % 3), ("logistic", np.ones(500))):
+        several = {"n_classes": 3} if loss == "softmax" else {}
+        sums = Objective(loss, X, y, fit_intercept=True, **several).norm_counts(16, scaling)
+        assert sums.sensitivity("add_or_remove") == pytest.approx(1.0)
+        counts.append(release_without_privacy(sums))
+    assert np.array_equal(*counts)
+    assert counts[0].sum() == 500
 
 
 @in_coordinates
@@ -258,7 +294,7 @@ def test_settings_in_units_of_the_data_turn_off_learned_scales():
         with pytest.raises(ValueError, match="is in units of the data"):
             algorithm(objective, 1.0, 1e-6, learn_scales=True, **own)
     with pytest.raises(ValueError, match="learn_scales=True needs"):
-        noisy_gd(Objective("softmax", np.eye(3), [0, 1, 2], n_classes=3), 1.0, 1e-6, learn_scales=True)
+        noisy_gd(objective, 0.5, 1e-6, calibration="paper", learn_scales=True)
     for algorithm in (dp_sgd, dp_lssgd):
         with pytest.raises(ValueError, match="accountant='pld'"):
             algorithm(objective, 1.0, 1e-6, learn_scales=True, accountant="rdp")

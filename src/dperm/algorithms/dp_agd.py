@@ -222,7 +222,7 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
         fit.objective._expect_passes(2 * min(schedule.splits, schedule.max_iter))
     release = fit.open("dp_agd", plan.budget, schedule, sampling="poisson" if sampled else "none", **facts)
     frame = Frame.learned(fit, release, plan.scales, problem)
-    if frame.linear_map is not None:
+    if plan.scales.columns or plan.scales.norms:
         schedule = given.completed(dp_agd_schedule(frame.problem))
     run = _Run(fit, release, plan, schedule, frame)
     run.descend()

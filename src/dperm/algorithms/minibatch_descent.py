@@ -135,7 +135,7 @@ class MinibatchRun:
     fit: Fit
     given: MinibatchArguments  # its settings; missing ones are chosen by a rule
     optimizer: str = "momentum"  # update rule on the noisy gradients
-    smooth: Callable[[Array], Array] = lambda gradient: gradient  # applied to the noisy gradients
+    smooth: Callable[[Array], Array] | None = None  # applied to the noisy gradients
 
     @functools.cached_property
     def scales(self) -> ScaleShares:
@@ -163,6 +163,8 @@ class MinibatchRun:
 
     def schedule_for(self, problem: PublicProblem) -> MinibatchArguments:
         """The given settings, completed for this problem."""
+        if self.smooth is not None and problem.loss.n_classes is not None:
+            problem = replace(problem, attained=False)  # smoothing shortens steps, and there is less noise
         steps = self.given.chosen.get("steps")
         return self.given.completed(default_schedule(problem, self.optimizer, steps))
 
@@ -237,7 +239,8 @@ class MinibatchRun:
             if objective.l2 > 0.0:
                 gradient += frame.factors * objective.penalty_gradient(w)
             # 2. smoothing, step and projection: post-processing
-            gradient = self.smooth(gradient)
+            if self.smooth is not None:
+                gradient = self.smooth(gradient)
             w = project(w + frame.factors * rule.move(gradient, sizes[t - 1]), radius)
             average.add(w)
             fit.report(t, w, gradient=gradient)

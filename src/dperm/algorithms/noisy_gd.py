@@ -92,7 +92,7 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     signal, loss, row_norm, l2 = problem.signal, problem.loss, problem.row_norm, problem.l2
     if loss.n_classes is not None:
         # Its constants were tuned in terms of mu under replace-one, which is twice that per record.
-        return _softmax_schedule(2.0 * signal, loss, row_norm, l2)
+        return _softmax_schedule(problem, 2.0 * signal, problem.dimension / loss.n_classes)
     lipschitz = longest_gradient(loss, row_norm, noisy=problem.private, spread=problem.spread)
     enough = max(min(2.0 * signal, 500.0), 0.05 * signal)
     steps = round(min(max(enough, 50.0), 1000.0))
@@ -148,12 +148,19 @@ def _reach_from_constant(loss: Loss, signal: float) -> float:
     return min(least * max(1.0, signal / 400.0), 1.0)
 
 
-def _softmax_schedule(signal: float, loss: Loss, row_norm: float, l2: float) -> NoisyGDSchedule:
-    """As :func:`noisy_gd_schedule`; depends less on the signal than for a loss of one prediction."""
+def _softmax_schedule(problem: PublicProblem, signal: float, columns: float) -> NoisyGDSchedule:
+    """As :func:`noisy_gd_schedule`; depends less on the signal than for a loss of one prediction.
+
+    Where many rows attain the norm bound, steps are as long as the data need: the fewer columns share the
+    curvature, the shorter.
+    """
+    loss, row_norm = problem.loss, problem.row_norm
     steps = round(min(max(14.0 * math.sqrt(signal), 30), 1000))
-    curvature = loss.smoothness(row_norm) + l2
-    reach = min(max(100.0, 0.5 * signal), 160.0) / curvature  # step_size / (1 - momentum)
-    step_size = 3.6 / curvature
+    curvature = loss.smoothness(row_norm) + problem.l2
+    reach = min(max(100.0, 0.5 * signal), 160.0)  # step_size / (1 - momentum), in units of 1 / curvature
+    if problem.attained:
+        reach *= min(columns / 300.0 * max(1.0, signal / 1000.0), 1.0) * min((signal / 12.0) ** 1.5, 1.0)
+    step_size, reach = min(3.6, 0.5 * reach) / curvature, reach / curvature
     return NoisyGDSchedule(
         steps=steps,
         clip=softmax_clip(signal, loss, row_norm),

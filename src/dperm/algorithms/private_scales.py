@@ -93,10 +93,10 @@ class LearnedScales(Schedule):
     ----------
     learn_scales : {"auto", True, False}
         Whether to spend part of the budget on estimates of the column scales, the row norm and the mean
-        label, or the best constant prediction of real targets, first. Steps are then taken in coordinates in
-        which columns have similar scales, and clip and step size follow from the row norm there. "auto": what
-        :func:`dperm.algorithms.private_scales.scale_shares` considers worthwhile, for losses of a single
-        prediction, unless a setting in the units of the data was given.
+        label, or the best constant prediction of real targets, first (for softmax the row norm alone). Steps
+        are then taken in coordinates in which columns have similar scales, and clip and step size follow from
+        the row norm there. "auto": what :func:`dperm.algorithms.private_scales.scale_shares` considers
+        worthwhile, unless a setting in the units of the data was given.
     """
 
     learn_scales: Setting[bool | str] = Setting(learn_scales_choice, "auto", stated=False)
@@ -194,7 +194,7 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
     The row norm needs a single histogram, whose share falls as the signal grows. The mean label is worth its
     share if there is some signal and the intercept would otherwise take many steps to reach its log-odds. A
     constant prediction of real targets, whose share falls with the signal, too, is worth it almost always: a
-    descent from there needs to go but a fraction of the way.
+    descent from there needs to go but a fraction of the way. For softmax only the row norm is learned.
     """
     label_share = _LABEL_SHARE if problem.weighs_privately else 0.0
     if learn is False or not problem.private:
@@ -202,13 +202,13 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
     signal, loss = problem.n * problem.mu, problem.loss
     smooth = loss.smoothness(1.0) < math.inf
     stands_out = signal * math.sqrt(_COLUMN_SHARE / problem.dimension) > 12.0
-    columns = stands_out and (smooth or loss.classification)
+    columns = (stands_out and (smooth or loss.classification)) or learn is True
     if can_start_from_labels(problem) and (
         learn is True or signal >= (100.0 if loss.classification else 10.0)
     ):
         label_share = _LABEL_SHARE if loss.classification else min(max((60.0 / signal) ** 2, 0.01), 0.2)
     return ScaleShares(
-        column_share=_COLUMN_SHARE if columns or learn is True else 0.0,
+        column_share=_COLUMN_SHARE if columns and loss.n_classes is None else 0.0,
         norm_share=min(max((20.0 / signal) ** 2, 0.02), 0.15),
         label_share=label_share,
     )
@@ -295,7 +295,7 @@ class Frame:
     @classmethod
     def learned(cls, fit: Fit, release: Releaser, noise: ScaleNoise, problem: PublicProblem) -> Self:
         """Those of :func:`learned_coordinates` if columns or norms are released, else the original ones."""
-        if not (noise.columns or noise.norms):
+        if not (noise.columns or noise.norms) or fit.objective.loss.n_classes is not None:
             return cls.unscaled(fit, release, noise, problem)
         objective, released = fit.objective, noise.in_words(fit.objective.loss)
         found = learned_coordinates(fit, release, noise)
@@ -317,7 +317,7 @@ class Frame:
         objective, released = fit.objective, noise.in_words(fit.objective.loss)
         if noise.norms:
             unit = _unit(objective.row_norm)
-            scales = np.full(objective.dimension, unit)
+            scales = np.full(objective.shape[0], unit)
             longest = objective.row_norm * unit
             bound = _row_norm(fit, release, noise.norms, scales, longest, 0.0, FEW_LONG_ROWS)
             if objective.fit_intercept:  # which keeps its scale
@@ -399,11 +399,10 @@ def scales_to_learn(fit: Fit, given: LearnedScales) -> ScaleShares:
     in_units = [
         name for name in (*_IN_UNITS_OF_THE_DATA, "radius") if settings.get(name, math.inf) != math.inf
     ]
-    possible = len(objective.shape) == 1 and objective.reads_whole_rows and not fit.as_published
+    possible = objective.reads_whole_rows and not fit.as_published
     if learn is True and not possible:
         raise ValueError(
-            "learn_scales=True needs a loss of one linear prediction, rows that can be made dense and "
-            "calibration='tight': leave learn_scales out"
+            "learn_scales=True needs rows that can be made dense and calibration='tight': leave it out"
         )
     if learn is True and in_units:
         raise ValueError(

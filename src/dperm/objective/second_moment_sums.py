@@ -313,9 +313,10 @@ class SecondMomentSums(EmpiricalRisk):
             return self.row_norm, None
         scales = real_array("column_scales", scaling.column_scales)
         sizes = np.abs(scales[scales != 0.0])
-        if scales.shape != self.shape or not ((sizes >= 2.0**-600) & (sizes <= 2.0**600)).all():
+        shape = self.shape[:1]
+        if scales.shape != shape or not ((sizes >= 2.0**-600) & (sizes <= 2.0**600)).all():
             raise ValueError(
-                f"column_scales must be from 2^-600 to 2^600, or 0, and of shape {self.shape}; got {scales}"
+                f"column_scales must be from 2^-600 to 2^600, or 0, and of shape {shape}; got {scales}"
             )
         expected = "from 2^-256 to 2^500"
         return number_from("row_norm", scaling.row_norm, 2.0**-256, _MAX_ROW_NORM, expected), scales
