@@ -419,9 +419,9 @@ def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
     A column is detected at the largest magnitude that enough of its entries reach: 1 % of the count of the
     fullest column, and more than 4 standard deviations of the noise. Its size is the magnitude that three
     quarters as many reach, compared with the median over the detected columns. Columns that are not detected
-    keep the factor 1. So do those in which half as many entries as it takes seem to be near the median size:
-    a few may be hidden by the noise, which grows with the number of bins summed. Magnitudes two bins apart
-    differ by a factor of 4 to 64.
+    keep the factor 1. So do those that seem to have some entries near the median size: a few entries may be
+    hidden by the noise, which grows with the number of bins summed. Magnitudes two bins apart differ by a
+    factor of 4 to 64.
     """
     objective = fit.objective
     n_bins = _MAGNITUDE_BINS + math.ceil(0.25 * math.log2(objective.n_columns))
@@ -438,7 +438,7 @@ def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
     place = (reach >= 0.75 * there).argmax(axis=1)
     median = int(np.quantile(place[found], 0.5, method="lower"))
     nearly = min(median + 1, n_bins - 1)
-    small = found & (place > nearly) & (reach[:, nearly] < max(0.5 * enough, 2.0 * noise[nearly]))
+    small = found & (place > nearly) & (reach[:, nearly] < max(enough, 2.0 * noise[nearly]))
     return np.where(small, 0.5 * 4.0 ** (place - median), 1.0)
 
 
