@@ -152,11 +152,11 @@ def test_data_are_used_only_through_releases(solver, relation):
 DELTA, EPSILON = 1e-3, 4.0
 
 
-def measure(relation="add_or_remove"):
+def measure(relation="add_or_remove", clip=0.01):
     pair = worst_case_neighbours(n=50, d=3, relation=relation, loss=Softmax(2))
 
     def run(obj, seed):
-        return noisy_gd(obj, EPSILON, DELTA, neighbors=relation, random_state=seed, steps=12, clip=0.01)
+        return noisy_gd(obj, EPSILON, DELTA, neighbors=relation, random_state=seed, steps=12, clip=clip)
 
     return epsilon_lower_bound(
         audit.Transcript(run, pair), pair, delta=DELTA, claim=EPSILON, trainings=800, confidence=1 - 1e-6,
@@ -171,6 +171,16 @@ def test_audited_leakage_is_within_and_near_the_claim(relation):
     estimate = -math.sqrt(2) * norm.ppf(result.false_negative_rate)
     # with m pairs the estimate of mu (about 1) has a standard error of 2 / sqrt(m)
     assert estimate > 0.9 * gdp_mu(EPSILON, DELTA) - 10 / math.sqrt(result.certified / 2), result
+
+
+def test_a_learned_row_norm_is_within_the_claim():
+    """Without a clip the row norm is learned, and the record's gradient is shorter than the default clip."""
+    honest = measure(clip=None)
+    assert not honest.violates(), honest
+    estimate = -math.sqrt(2) * norm.ppf(honest.false_negative_rate)
+    assert estimate > 0.75 * gdp_mu(EPSILON, DELTA) - 10 / math.sqrt(honest.certified / 2), honest
+    with halved_noise():
+        assert measure(clip=None).violates()
 
 
 @pytest.mark.parametrize("fault", [halved_noise, skipped_clip])
