@@ -194,6 +194,19 @@ def test_a_batch_counts_its_rows_as_a_data_set_of_them_would(instruction_set, dt
 
 
 @dtypes
+@pytest.mark.parametrize("size", [63, 64, 65, 600])
+def test_threads_share_short_batches_of_many_weights(instruction_set, dtype, size):
+    """In ranges of 64 rows, more of them with more threads."""
+    x, y, w, _ = ordinary(700, 700, dtype, 6)
+    batch = np.sort(np.random.default_rng(size).choice(len(x), size, replace=False))
+    expected = gradient_integers(bind(x[batch], y[batch], True), SOFTMAX, w, CLIP, GRID)
+    whole = bind(x, y, True)
+    for threads in (1, 2, 3, 8):
+        got = gradient_integers(whole, SOFTMAX, w, CLIP, GRID, threads, batch=batch)
+        assert np.array_equal(got, expected), threads
+
+
+@dtypes
 @settings(max_examples=30)
 @given(data=st.data())
 def test_deletion_order_and_chunks(dtype, data):
