@@ -113,7 +113,7 @@ struct pass {
     double stride;
 
     /* Rows as integers, see below. */
-    double target_factor;
+    double target_factor, target_centre, target_limit;
     int upper;            /* replace loss'' by an upper bound, see loss_curvatures.h */
     const double *matrix; /* has n_out columns */
     int64_t n_out;
@@ -201,11 +201,13 @@ static inline double intercept_of(const struct dense_rows *rows, const double *w
  *
  * Second moments see rows as integers: V_ij = round(a_i (x_i, 1)_j / grid), where
  * a_i = min(1, row_norm / norms[i]) sqrt(loss''(p_i)), at most inner_clip / norms[i]. Without w the
- * square root is 1. With target_factor > 0 a last column holds round(target_factor y_i / grid).
+ * square root is 1. With target_factor > 0 a last column holds round(target_factor t_i / grid) for
+ * t_i = y_i - target_centre clamped to [-target_limit, target_limit].
  * With column_scales s the row is t_i = min(1, row_norm / norms[i]) (s_j (x_i, 1)_j)_j instead:
- * V_ij = round(a_i t_ij / grid), a_i = sqrt(loss''(p_i)), at most inner_clip / ||t_i||. Before
- * rounding V_i without that column has norm at most inner_clip / grid (1 + 2^-50 + (n_columns +
- * 16) 2^-52). inner_clip / grid and target_factor y_i / grid are at most 2^22.
+ * V_ij = round(a_i t_ij / grid), a_i = sqrt(loss''(p_i)), at most inner_clip / ||t_i||; where that
+ * bound scales a row down it scales the target down, too. Before rounding V_i without that column
+ * has norm at most inner_clip / grid (1 + 2^-50 + (n_columns + 16) 2^-52). inner_clip / grid and
+ * target_factor target_limit / grid are at most 2^22.
  *
  * gram_sum: out[(j, k)] += sum over rows of V_ij V_ik, for j <= k, row by row of the upper
  * triangle. At most 2^40 rows.

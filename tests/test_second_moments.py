@@ -100,12 +100,20 @@ def test_sums_of_scaled_rows_equal_the_numpy_reference(instruction_set, dtype, i
     edges = np.abs(bins + 2 * np.log2(np.maximum(lengths, 1e-99) / coordinates.row_norm)) < 1e-6
     counts = opened(objective.norm_counts(16, coordinates))
     assert np.abs(counts - np.bincount(bins.astype(int), minlength=16)).sum() <= 2 * edges.sum()
-    t *= np.minimum(1.0, coordinates.row_norm / np.maximum(lengths, 1e-99))[:, None]
+    shorter = np.minimum(1.0, coordinates.row_norm / np.maximum(lengths, 1e-99))
+    t *= shorter[:, None]
     n, d = t.shape
     step = 2.0**-18 * n * d * coordinates.row_norm
     gram = symmetric_matrix(opened(objective.gram_sum(target_factor=2.0, scaling=coordinates)), target=True)
     np.testing.assert_allclose(gram[:-1, :-1], (t.T @ t).astype(float), atol=2 * step * coordinates.row_norm)
-    np.testing.assert_allclose(gram[:-1, -1], (2 * t.T @ y).astype(float), atol=8 * max(step, 2.0**-16 * n))
+    products = (2 * t.T @ (shorter * y)).astype(float)
+    np.testing.assert_allclose(gram[:-1, -1], products, atol=8 * max(step, 2.0**-16 * n))
+    about = {"target_centre": 0.2, "target_limit": 0.9}
+    sums = objective.gram_sum(target_factor=2.0, **about, scaling=coordinates)
+    distances = shorter * np.clip(y - 0.2, -0.9, 0.9)
+    products = symmetric_matrix(opened(sums), target=True)[:-1, -1]
+    expected = (2 * t.T @ distances).astype(float)
+    np.testing.assert_allclose(products, expected, atol=8 * max(step, 2.0**-16 * n))
     sums = objective.moment_sums(1e9, scaling=coordinates)
     expected = np.append(t.sum(axis=0), (t**2).sum(axis=0)).astype(float)
     weight = mean_weight(coordinates.row_norm**2, coordinates.row_norm, math.sqrt(sums.grid))
@@ -238,6 +246,9 @@ def test_one_record_stays_within_the_sensitivity(dtype, data, n_public, intercep
     coordinates = scaling(objective, data.draw(st.integers(0, 9)))
     share(objective.gram_sum(scaling=coordinates))
     share(objective.gram_sum(target_factor=row_norm, scaling=coordinates))
+    about = {"target_centre": data.draw(st.sampled_from([0.0, -3.0])), "target_limit": 0.3}
+    share(objective.gram_sum(target_factor=row_norm, scaling=coordinates, **about))
+    share(objective.hessian_sum(w, scaling=coordinates))
     share(objective.moment_sums(0.1 * coordinates.row_norm**2, scaling=coordinates))
     share(objective.norm_counts(16, coordinates))
     share(objective.magnitude_counts(data.draw(st.sampled_from([1, 6, 40]))))
@@ -285,6 +296,8 @@ def test_replacing_a_record_moves_sums_by_sqrt_2_at_most_and_orthogonal_rows_att
         assert min(gram, magnitudes) > 1 - 1e-4
     pair[1] = Objective("logistic", rows[1][None], -np.ones(1))
     share_of_change(pair, lambda o: o.gram_sum(target_factor=1.0))
+    share_of_change(pair, lambda o: o.gram_sum(target_factor=2.0, target_centre=0.4, target_limit=0.5))
+    share_of_change(pair, lambda o: o.hessian_sum(w, scaling=scaling(o)))
     for linear_map in (random_map(6), random_diagonal(6)):
         share_of_change(pair, lambda o, linear_map=linear_map: o.mapped_gradient_sum(w, 0.2, linear_map))
 

@@ -11,6 +11,12 @@ ALWAYS_INLINE double bounded_factor(double factor, double norm, double bound) {
     return value >= DBL_MIN && value <= cap && value <= DBL_MAX ? value : 0.0;
 }
 
+/* The last column's entry of a record with target y. */
+ALWAYS_INLINE double target_entry(const struct pass *pass, double y) {
+    const double limit = pass->target_limit, distance = y - pass->target_centre;
+    return pass->target_factor * (distance > limit ? limit : distance < -limit ? -limit : distance);
+}
+
 /* A row of the panel: round(factor * the row), and round(target) in the column after it. */
 ALWAYS_INLINE void round_row(int64_t width, double factor, double target, double *restrict place) {
     for (int64_t j = 0; j <= width; j++) {
@@ -147,12 +153,14 @@ static void NAME(fill_panel)(const struct dense_rows *rows, int64_t first, int64
             const double factor = sqrt(curvature[i]) * per_unit;
             const double bound = pass->inner_clip * per_unit;
             const int counts = block.norm[i] <= DBL_MAX;
-            const double target = counts ? pass->target_factor * block.y[i] * per_unit : 0.0;
+            const double target = counts ? target_entry(pass, block.y[i]) * per_unit : 0.0;
             double *place = panel->entries + (done + i) * PANEL_LANES;
             if (pass->column_scales) {
                 const double length = NAME(put_scaled_row)(
                     rows, block.row[i], counts ? block.scale[i] : 0.0, pass->column_scales, place);
-                round_row(panel->width, bounded_factor(factor, length, bound), target, place);
+                const double bounded = bounded_factor(factor, length, bound);
+                const double share = bounded < factor ? bounded / factor : 1.0;
+                round_row(panel->width, bounded, share * target, place);
             } else
                 NAME(put_row)(rows, block.row[i],
                               bounded_factor(block.scale[i] * factor, block.norm[i], bound), target,

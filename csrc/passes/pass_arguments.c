@@ -19,6 +19,8 @@ const struct pass_argument pass_arguments[] = {
     {"clip", AT(clip), ARGUMENT_REAL, 0, 0},
     {"stride", AT(stride), ARGUMENT_REAL, 0, 0},
     {"target_factor", AT(target_factor), ARGUMENT_REAL, 0, 0},
+    {"target_centre", AT(target_centre), ARGUMENT_REAL, 0, 0},
+    {"target_limit", AT(target_limit), ARGUMENT_REAL, 0, 0},
     {"upper", AT(upper), ARGUMENT_FLAG, 0, 0},
     {"matrix", AT(matrix), ARGUMENT_REALS, AT(n_out), 1},
     {"column_scales", AT(column_scales), ARGUMENT_REALS, 0, 0},

@@ -12,6 +12,7 @@ from dperm.algorithms import dp_newton, nonprivate
 from dperm.algorithms.dp_newton import dp_newton_schedule
 from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Huber, Logistic, SquaredError, SquaredHinge
+from dperm.objective.row_scaling import RowScaling
 from dperm.objective.second_moments import symmetric_matrix
 from reference import numpy_algorithms as twin
 from reference.exact import RELATIONS, assert_attained, assert_change_within, opened
@@ -51,13 +52,32 @@ def test_upper_bound_dominates_the_hessian_and_steps_never_overshoot(loss):
         assert obj.value(w - step) <= obj.value(w) + 1e-9
 
 
-def neighbours_of_direction(rng, relation, dimension, n_public):
+def test_the_direction_in_other_coordinates_is_that_of_scaled_rows():
+    """Rows of the scaled Hessian are cut to the norm; predictions and the ridge term are what they were."""
+    obj = objective(l2=0.05)
+    rng = np.random.default_rng(1)
+    w, gradient = rng.normal(size=(2, 6))
+    scales, norm = np.array([1.0, 8.0, 0.5, 1.0, 2.0, 0.25]), 2.0
+    rows = twin.scaled_rows(obj._rows.x, obj.row_norm, True)
+    p = rows @ w
+    scaled = rows * scales
+    cap = norm / np.linalg.norm(scaled, axis=1)
+    factors = np.minimum(np.sqrt(1 / (2 + np.exp(p) + np.exp(-p))), 0.5 * cap)
+    assert (factors == 0.5 * cap).any()
+    scaled *= factors[:, None]
+    matrix = scaled.T @ scaled / len(rows) + np.diag(0.1 + 0.05 * np.append(scales[:-1], 0.0) ** 2)
+    direction = obj.newton_direction(w, gradient, 0.1, scaling=RowScaling(scales, norm))
+    expected = np.linalg.solve(matrix, gradient)
+    np.testing.assert_allclose(opened(direction), expected, atol=direction.add_or_remove / 500)
+
+
+def neighbours_of_direction(rng, relation, dimension, n_public, l2=0.0):
     """Few records, so that one matters much; the last differs."""
     X = rng.normal(size=(4, dimension)) * rng.choice([0.01, 1.0, 3.0], size=(4, 1))
     other = np.append(X[:3], rng.normal(size=(1, dimension)) * 3, axis=0)
     first = X if relation == "replace_one" else X[:3]
     return [
-        Objective("logistic", rows, np.ones(len(rows)), row_norm=2.0, n_public=n_public)
+        Objective("logistic", rows, np.ones(len(rows)), row_norm=2.0, n_public=n_public, l2=l2)
         for rows in (first, other)
     ]
 
@@ -67,21 +87,24 @@ def test_neighbours_stay_within_the_sensitivity(relation):
     rng = np.random.default_rng(1)
     for _ in range(300):
         d, n = int(rng.integers(1, 6)), int(rng.choice([1, 4, 100]))
-        one, other = neighbours_of_direction(rng, relation, d, n)
+        one, other = neighbours_of_direction(rng, relation, d, n, l2=float(rng.choice([0.0, 0.01, 3.0])))
         w, gradient = rng.normal(size=(2, d)) * np.exp(3 * rng.normal(size=(2, 1)))
         shift = float(np.exp(rng.uniform(-8, 2)))
         upper = bool(rng.integers(2))
-        a, b = (each.newton_direction(w, gradient, shift, upper=upper) for each in (one, other))
+        scaling = RowScaling(np.exp(rng.normal(size=d)), float(np.exp(rng.normal())))
+        about = {"upper": upper, "scaling": scaling if rng.integers(2) else None}
+        a, b = (each.newton_direction(w, gradient, shift, **about) for each in (one, other))
         assert_change_within(a, b, relation)
 
 
 @pytest.mark.parametrize("shift", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("l2", [0.0, 2.0])
 @pytest.mark.parametrize("n_public", [4, 1000])
-def test_the_sensitivity_of_a_direction_is_attained(shift, n_public):
+def test_the_sensitivity_of_a_direction_is_attained(shift, n_public, l2):
     """Up to rounding to the grid, by a single record along the gradient at the largest curvature."""
     gradient = np.array([0.6, 0.8])
     nothing, record = (
-        Objective("logistic", [row], [1.0], row_norm=2.0, n_public=n_public)
+        Objective("logistic", [row], [1.0], row_norm=2.0, n_public=n_public, l2=l2)
         for row in ([0.0, 0.0], list(9.0 * gradient))
     )
     a, b = (each.newton_direction([0.0, 0.0], gradient, shift) for each in (nothing, record))

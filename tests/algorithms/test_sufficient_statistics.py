@@ -10,6 +10,7 @@ from algorithms.problems import separable
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu
 from dperm.algorithms import nonprivate, sufficient_statistics
+from dperm.algorithms.private_scales import Frame
 from dperm.losses import Huber, SquaredError
 from dperm.objective.second_moments import symmetric_matrix
 from reference import numpy_algorithms as twin
@@ -45,6 +46,72 @@ def test_it_equals_the_numpy_reference_with_the_same_noise(record):
         *rows_and_targets(obj), noise[:-1, :-1], noise[:-1, -1] / (1.5 / 2.0), 0.01 * obj.n_public
     )
     np.testing.assert_allclose(result.coef, expected, rtol=1e-4, atol=1e-4)
+
+
+def far(loose=10.0, unit=1.0, n=20_000):
+    """Targets about 3 that hardly vary, with a bound of 30; one column far smaller than the others."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (n, 4)) * [1.0, 1.0, 1e-2, 1.0]
+    y = 3.0 + X @ [0.2, -0.1, 20.0, 0.0] + 0.05 * rng.normal(size=n)
+    row_norm = 2.0 * loose * unit
+    return Objective(SquaredError(target_bound=30.0), X * unit, y, row_norm=row_norm, fit_intercept=True)
+
+
+def test_loose_bounds_cost_little():
+    """Of the rows, of the targets, and of a column."""
+
+    def excess(objective, **settings):
+        best = objective.value(nonprivate(objective).coef)
+        fits = [sufficient_statistics(objective, 1.0, 1e-6, random_state=s, **settings) for s in range(5)]
+        return np.mean([objective.value(each.coef) for each in fits]) - best
+
+    reached = excess(far())
+    assert reached < 2.0 * excess(far(loose=1.0))
+    assert reached < 0.05 * excess(far(), learn_scales=False)
+
+
+@pytest.mark.parametrize("l2", [0.0, 0.02])
+def test_about_a_learned_constant_it_equals_the_numpy_reference(l2, record, monkeypatch):
+    frames, learned = [], Frame.learned
+    monkeypatch.setattr(Frame, "learned", lambda *args: frames.append(learned(*args)) or frames[-1])
+    obj = far()
+    obj = Objective(obj.loss, obj._rows.x, obj._rows.y, row_norm=20.0, fit_intercept=True, l2=l2)
+    result = sufficient_statistics(obj, 2.0, 1e-6, learn_scales=True, random_state=0)
+    (frame,) = frames
+    assert frame.problem.spread < 3.0
+    noise = symmetric_matrix(record[-1]["noisy"] - record[-1]["exact"], target=True) / obj.n_public
+    t = twin.scaled_rows(obj._rows.x, 20.0, True) * frame.factors
+    shorter = np.minimum(1.0, frame.problem.row_norm / np.linalg.norm(t, axis=1))
+    limit = frame.problem.spread * max(frame.problem.signal / 1000.0, 1.0)
+    distances = np.clip(obj._rows.y - frame.start[-1], -limit, limit)
+    factor = 0.7 * frame.problem.row_norm / limit
+    rows = t * shorter[:, None]
+    moments = rows.T @ rows / obj.n_public + noise[:-1, :-1]
+    ridge = l2 * np.append(frame.factors[:-1], 0.0)
+    products = rows.T @ (shorter * distances) / obj.n_public + noise[:-1, -1] / factor
+    values, vectors = np.linalg.eigh(moments)
+    scale = record[-1]["sigma"] / obj.n_public
+    values = np.maximum(values, scale / 29 * math.sqrt(10))
+    matrix = (vectors * values) @ vectors.T + np.diag(ridge * frame.factors)
+    u = np.linalg.solve(matrix, products)
+    u *= 1.0 - (scale / 41 / factor) ** 2 * np.trace(np.linalg.inv(matrix)) / (products @ u)
+    np.testing.assert_allclose(result.coef, frame.start + frame.factors * u, rtol=2e-4, atol=2e-4)
+
+
+def test_learned_scales_make_it_equivariant_to_the_unit_of_the_rows():
+    def coef(unit):
+        X, y = far(n=3000)._rows.x * unit, far(n=3000)._rows.y - 3.0
+        obj = Objective(SquaredError(target_bound=30.0), X, y, row_norm=20.0 * unit)
+        return sufficient_statistics(obj, 1.0, 1e-6, learn_scales=True, random_state=0).coef
+
+    for unit in (2.0**-40, 2.0**-3, 2.0**40):
+        np.testing.assert_allclose(coef(unit) * unit, coef(1.0), rtol=1e-9, atol=1e-12)
+
+
+def test_a_ridge_is_in_units_of_the_data():
+    assert sufficient_statistics(far(), 1.0, 1e-6, ridge=0.1).privacy.public["norm_share"] == 0.0
+    with pytest.raises(ValueError, match="ridge is in units of the data"):
+        sufficient_statistics(far(), 1.0, 1e-6, ridge=0.1, learn_scales=True)
 
 
 def adassp(rows, y, row_norm, target_bound, epsilon, delta, rng):
@@ -126,7 +193,7 @@ def test_it_beats_the_published_algorithm(epsilon):
     [("add_or_remove", 1 + 2 * 0.7**2), ("replace_one", 2 * (1 + 2 * 0.7**2) + 2 * 0.7**4)],
 )
 def test_noise_of_the_single_release(neighbors, square):
-    privacy = sufficient_statistics(linear(), 0.7, 1e-7, neighbors=neighbors).privacy
+    privacy = sufficient_statistics(linear(), 0.7, 1e-7, neighbors=neighbors, learn_scales=False).privacy
     expected = 29 * 1.5**2 * math.sqrt(square)
     assert privacy.sensitivity == pytest.approx(expected, rel=1e-4)
     assert privacy.noise_scale == pytest.approx(privacy.sensitivity / gdp_mu(0.7, 1e-7), rel=1e-6)

@@ -183,6 +183,8 @@ static void run_moments(const struct passes *passes) {
     for (int variant = thorough ? 0 : 3; variant < (thorough ? 8 : 4); variant++) {
         pass.w = variant & 1 ? passes->w : NULL;
         pass.target_factor = variant & 2 ? 0.5 : 0.0;
+        pass.target_centre = 0.25;
+        pass.target_limit = 0.75;
         pass.upper = variant >> 2;
         rows.weights = weights_in_turn(passes, thorough ? variant >> 2 : passes->dimension);
         run_one(passes, &rows, "products", pass);

@@ -8,10 +8,8 @@ and a shift that is chosen at every step from a noisy trace of the Hessian.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-
-import numpy as np
 
 from dperm.accounting import Budget, gaussian_noise_multiplier, zcdp_rho
 from dperm.accounting.units import floor_units
@@ -19,6 +17,7 @@ from dperm.accounting.zcdp import zcdp_rho_of_lemma
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
+from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, ScaleShares, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient
 from dperm.algorithms.settings import Schedule, Setting
@@ -66,33 +65,34 @@ def dp_newton_schedule(problem: PublicProblem) -> DPNewtonSchedule:
     Notes
     -----
     The noise of a direction has the norm ``sqrt(dimension) z b ||g|| / (n shift^2)``, with the noise
-    multiplier ``z`` and the smoothness ``b`` of the loss. It changes the next gradient by at most ``b`` times
-    as much: the shift keeps that below ``||g||``, or noise would amplify itself. At a weak signal
+    multiplier ``z`` and the smoothness ``b`` of the loss. It changes the next gradient by at most ``b + l2``
+    times as much: the shift keeps that below ``||g||``, or noise would amplify itself. At a weak signal
     ``k = n mu / sqrt(dimension)`` the shift grows further, like ``k^-2``, as gradient noise in full steps
-    would carry the weights far from 0. That noise is proportional to the clip, which for residuals is well
-    below the longest gradient unless the signal is strong: few gradients are that long near the optimum.
-    Averaged iterates have no more noise in many steps than in few, and directions of less curvature than the
-    shift need many steps: k / 3, from 20 to 200.
+    would carry the weights far from 0. That noise is proportional to the clip, which is below the longest
+    gradient unless the signal is strong. Averaged iterates have no more noise in many steps than in few, and
+    directions of less curvature than the shift need many steps: k / 2, from 30 to 300.
     """
     problem = problem.per_record()
     signal, loss, row_norm = problem.signal, problem.loss, problem.row_norm
     smoothness = loss.smoothness(row_norm)
-    steps = round(min(max(signal / 3.0, 20.0), 200.0))
+    steps = round(min(max(signal / 2.0, 30.0), 300.0))
     gradient_share = 0.7
-    longest = longest_gradient(loss, row_norm, noisy=problem.private)
+    longest = longest_gradient(loss, row_norm, noisy=problem.private, spread=problem.spread)
     # Noise of a direction, relative to smoothness ||g|| / shift^2.
     relative_noise = math.sqrt(steps / (1.0 - gradient_share)) / signal
+    amplified, carried = (0.45, 150.0) if loss.classification else (0.6, 450.0)
+    shift = smoothness * max(amplified * math.sqrt(relative_noise), 0.02, carried / signal**2)
     return DPNewtonSchedule(
         steps=steps,
-        clip=longest if loss.classification else longest * clip_share(problem, longest, 0.3),
-        shift=smoothness * max(0.45 * math.sqrt(relative_noise), 0.02, 150.0 / signal**2),
+        clip=longest * min((3.0 if loss.classification else 1.0) * clip_share(problem, longest, 0.1), 1.0),
+        shift=max(shift, 2.0 * math.sqrt(relative_noise * smoothness * problem.l2)),
         gradient_share=gradient_share,
         hessian="upper_bound",
         tail=0.5 if problem.private else _LAST,
     )
 
 
-class DPNewtonArguments(DPNewtonSchedule, PublishedTerms):
+class DPNewtonArguments(DPNewtonSchedule, LearnedScales, PublishedTerms):
     """Arguments of :func:`dp_newton`."""
 
 
@@ -135,33 +135,45 @@ def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
     """
     objective = fit.objective
     fit.check_published("dp_newton")
-    default = dp_newton_schedule(fit.problem)
-    if fit.as_published:
-        default = replace(default, steps=_PUBLISHED_STEPS, tail=_LAST)
-    schedule = given.completed(default)
+    scales = scales_to_learn(fit, given)
+    problem = fit.problem.without(scales.together)
+    schedule = given.completed(_default_schedule(fit, problem))
     by_trace = fit.as_published and "shift" not in given.chosen
-    costs = _published_costs(fit, schedule) if fit.as_published else _costs(fit, schedule)
+    costs = _published_costs(fit, schedule) if fit.as_published else _costs(fit, schedule, scales)
     fit.check_gradient_noise(schedule.clip, costs.gradient)
-    objective.check_sums(hessian_clip=math.inf)
-    facts = {"shift": "by a noisy trace"} if by_trace else {}
+    costs.scales.check(fit, schedule.clip, costs.gradient)
+    if scales.together:
+        objective.check_sums(gram=True)  # learned coordinates need no particular unit of the rows
+    else:
+        objective.check_sums(hessian_clip=math.inf)
+    facts = {"shift": "by a noisy trace"} if by_trace else scales.facts()
     fit.warn_if_slow("dp_newton", "noisy_gd")
     release = fit.open("dp_newton", costs.budget, schedule, **facts)
 
+    frame = Frame.learned(fit, release, costs.scales, problem)
+    steepest = replace(frame.problem, l2=frame.steepest_ridge(objective.l2))
+    schedule = given.completed(_default_schedule(fit, steepest))
     upper = schedule.hessian == "upper_bound"
-    w = np.zeros(objective.dimension)
+    w = frame.start
     average = SuffixAverage(schedule.steps, math.ceil(schedule.tail * schedule.steps))
     for t in range(1, schedule.steps + 1):
         # 1. noisy gradient
-        gradient_sum = objective.clipped_gradient_sum(w, schedule.clip)
-        gradient = release.gaussian_sum(gradient_sum, costs.gradient) / fit.n + objective.penalty_gradient(w)
+        gradient_sum = frame.gradient_sum(objective, w, schedule.clip)
+        of_ridge = frame.factors * objective.penalty_gradient(w)
+        gradient = release.gaussian_sum(gradient_sum, costs.gradient) / fit.n + of_ridge
         # 2. noisy Newton direction of the shifted Hessian
-        shift_of_step = _published_shift(fit, release, w, costs, upper) if by_trace else schedule.shift
-        direction = objective.newton_direction(w, gradient, shift_of_step, upper=upper)
-        w = w - release.gaussian_sum(direction, costs.direction)
+        shift = _published_shift(fit, release, w, costs, upper) if by_trace else schedule.shift
+        direction = objective.newton_direction(w, gradient, shift, upper=upper, scaling=frame.scaling)
+        w = w - frame.factors * release.gaussian_sum(direction, costs.direction)
         average.add(w)
-        fit.report(t, w, gradient=gradient, shift=shift_of_step)
+        fit.report(t, w, gradient=gradient, shift=shift)
     mechanism = "Newton's method, Gaussian noise on each clipped gradient sum and on each direction"
-    return fit.result(average.mean(), mechanism, n_iter=schedule.steps)
+    return fit.result(average.mean(), frame.in_words(mechanism), n_iter=schedule.steps, clip=schedule.clip)
+
+
+def _default_schedule(fit: Fit, problem: PublicProblem) -> DPNewtonSchedule:
+    default = dp_newton_schedule(problem)
+    return replace(default, steps=_PUBLISHED_STEPS, tail=_LAST) if fit.as_published else default
 
 
 _PUBLISHED_STEPS = 15  # steps and shares of the authors' experiments
@@ -175,18 +187,23 @@ class _Costs:
     budget: Budget
     gradient: float
     direction: float
+    scales: ScaleNoise = field(default_factory=ScaleNoise)
     trace: float = 0.0
     direction_rho: float = math.inf
 
 
-def _costs(fit: Fit, schedule: DPNewtonSchedule) -> _Costs:
-    budget = fit.budget()
-    gradient = direction = cost = budget.share(schedule.steps)
+def _costs(fit: Fit, schedule: DPNewtonSchedule, scales: ScaleShares) -> _Costs:
+    rest = fit.budget()
+    of_scales = ScaleNoise.of(scales, fit.objective.loss, fit.budget(), rest)
+    gradient = direction = cost = rest.share(schedule.steps)
     if cost < math.inf:
         gradient = math.floor(cost * schedule.gradient_share)
         direction = cost - gradient
     return _Costs(
-        budget, gaussian_noise_multiplier(gradient, "gdp"), gaussian_noise_multiplier(direction, "gdp")
+        fit.budget(),
+        gaussian_noise_multiplier(gradient, "gdp"),
+        gaussian_noise_multiplier(direction, "gdp"),
+        of_scales,
     )
 
 

@@ -30,6 +30,7 @@ from dperm.losses.weighted import unweighted
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
 from dperm.objective.row_scaling import RowScaling
+from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import DiagonalMap
 
 _NORM_BINS = 16  # each a factor of sqrt(2)
@@ -69,7 +70,7 @@ class ScaleShares(Schedule):
         return self.chosen | (dict.fromkeys(_IN_UNITS_OF_THE_DATA) if learned else {})
 
 
-_IN_UNITS_OF_THE_DATA = ("clip", "step_size", "step_max", "step_cap")
+_IN_UNITS_OF_THE_DATA = ("clip", "step_size", "step_max", "step_cap", "shift", "ridge")
 
 
 def no_scales() -> ScaleShares:
@@ -328,12 +329,29 @@ class Frame:
         start, spread = _from_labels(fit, release, noise.labels)
         return cls(start, replace(problem, loss=objective.loss, spread=spread), released)
 
+    @property
+    def scaling(self) -> RowScaling | None:
+        """The coordinates of the rows, for second moments; None for the original ones."""
+        if self.linear_map is None:
+            return None
+        return RowScaling(self.linear_map.factors, self.problem.row_norm)
+
+    def gradient_sum(self, objective: Objective, w: Array, clip: float) -> Bounded:
+        """Sum of the records' gradients in these coordinates, each clipped to norm `clip`."""
+        if self.linear_map is None:
+            return objective.clipped_gradient_sum(w, clip)
+        return objective.mapped_gradient_sum(w, clip, self.linear_map)
+
     def step_sizes(self, sizes: Array, momentum: float, l2: float) -> Array:
         """Step sizes, capped so that heavy ball is stable for the ridge term along every axis."""
-        steepest = l2 * float(np.max(self.factors)) ** 2
+        steepest = self.steepest_ridge(l2)
         if self.linear_map is None or not steepest:
             return sizes
         return np.minimum(sizes, 1.5 * (1.0 + momentum) / steepest)
+
+    def steepest_ridge(self, l2: float) -> float:
+        """Largest curvature of the ridge term along an axis."""
+        return l2 * float(np.max(self.factors)) ** 2
 
     def in_words(self, mechanism: str) -> str:
         """Description of the mechanism and of the releases before it."""

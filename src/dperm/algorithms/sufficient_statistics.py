@@ -14,11 +14,14 @@ from dperm.accounting import Neighbours
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
-from dperm.algorithms.settings import Schedule, Setting
+from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, scales_to_learn
+from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.settings import Setting
 from dperm.mechanisms.noise import LARGEST_SCALE
 from dperm.objective.objective import Array, Objective
 from dperm.objective.second_moments import (
     DIAGONAL,
+    OFF_DIAGONAL,
     bound_before_rounding,
     row_grid,
     symmetric_matrix,
@@ -27,7 +30,7 @@ from dperm.objective.second_moments import (
 )
 
 
-class SufficientStatisticsArguments(Schedule, PublishedTerms):
+class SufficientStatisticsArguments(LearnedScales, PublishedTerms):
     """Arguments of :func:`sufficient_statistics`.
 
     Attributes
@@ -37,7 +40,8 @@ class SufficientStatisticsArguments(Schedule, PublishedTerms):
         largest target weighs as much as the longest row. By default 0.7.
     ridge : float
         Added to the eigenvalues of the noisy ``sum z z^T / n`` besides ``objective.l2``, at least 0. By
-        default eigenvalues are instead raised to the noise's spectral norm, about ``sigma sqrt(2 d)``.
+        default eigenvalues are instead raised to the noise's spectral norm, about ``sigma sqrt(2 d)``, and
+        the weights are shrunk by the share of noise in what they explain.
     """
 
     target_weight: Setting[float] = Setting(check.positive)
@@ -85,22 +89,26 @@ def sufficient_statistics(fit: Fit, given: SufficientStatisticsArguments) -> Fit
         raise ValueError("sufficient_statistics needs SquaredError(target_bound=...), a public bound on |y|")
     fit.warn_if_slow("sufficient_statistics", "noisy_gd")
     if not fit.as_published:
-        return _one_release(fit, given.chosen.get("target_weight", 0.7), given.chosen.get("ridge"))
-    for name in given.chosen:
+        return _one_release(fit, given.completed(target_weight=0.7))
+    for name in given.chosen.keys() & {"target_weight", "ridge"}:
         raise ValueError(f"{name} does not apply to calibration='paper', which has its own")
     return _adassp(fit)
 
 
+_BELOW_ONE = 1.0 - 2.0**-20
+
 _MECHANISM = "Gaussian noise on the sums of products of columns and of columns with the target"
 
 
-def _check_noise(objective: Objective, multiplier: float, sensitivity: float, longest: float) -> None:
+def _check_noise(
+    objective: Objective, multiplier: float, sensitivity: float, row_norm: float, target: float
+) -> None:
     """Refuse, before the charge, noise too wide for the sampler, and rows that have no grid.
 
-    `longest` bounds the rows and the target column.
+    `row_norm` and `target` bound the rows and the target column.
     """
-    grid = row_grid(longest, objective.n_public)
-    bound_before_rounding(objective.row_norm, grid, objective.dimension)
+    grid = row_grid(max(row_norm, target), objective.n_public)
+    bound_before_rounding(row_norm, grid, objective.dimension)
     grid = grid**2
     if multiplier * sensitivity > LARGEST_SCALE * grid * (1.0 - 2.0**-40):
         raise ValueError(
@@ -109,26 +117,53 @@ def _check_noise(objective: Objective, multiplier: float, sensitivity: float, lo
         )
 
 
-def _one_release(fit: Fit, target_weight: float, ridge: float | None) -> FitResult:
-    objective, norm = fit.objective, fit.objective.row_norm
-    budget = fit.budget()
-    multiplier = fit.noise_multiplier(budget, 1)
-    target = target_weight * norm
+def _one_release(fit: Fit, given: SufficientStatisticsArguments) -> FitResult:
+    objective, ridge = fit.objective, given.chosen.get("ridge")
+    scales = scales_to_learn(fit, given)
+    rest = fit.budget()
+    noise_of_scales = ScaleNoise.of(scales, objective.loss, fit.budget(), rest)
+    multiplier = fit.noise_multiplier(rest, 1)
+    noise_of_scales.check_labels(fit)
+    # Relative to the grid noise is widest for a bound just below a power of two, where a learned one may be.
+    norm = _BELOW_ONE if scales.together else objective.row_norm
+    target = given.target_weight * norm
     sensitivity = target_sensitivities(norm, target)[fit.neighbors is Neighbours.REPLACE_ONE]
-    _check_noise(objective, multiplier, sensitivity, max(norm, target))
-    release = fit.open(
-        "sufficient_statistics",
-        budget,
-        target_weight=target_weight,
-        ridge="by the noise" if ridge is None else ridge,
+    _check_noise(objective, multiplier, sensitivity, norm, target)
+    raised = scales.facts() | {"ridge": "by the noise" if ridge is None else ridge}
+    release = fit.open("sufficient_statistics", fit.budget(), given, **raised)
+
+    # 1. coordinates, and a constant prediction that targets are seen from
+    frame = Frame.learned(fit, release, noise_of_scales, fit.problem.without(scales.together))
+    norm, spread = frame.problem.row_norm, frame.problem.spread
+    limit = objective.loss.target_bound if spread == math.inf else _spreads(frame.problem) * spread
+    factor = given.target_weight * norm / limit
+    # 2. noisy second moments, and products with the targets' distances from the constant
+    sums = objective.gram_sum(
+        target_factor=factor,
+        target_centre=float(frame.start[-1]) if spread < math.inf else 0.0,
+        target_limit=limit,
+        scaling=frame.scaling,
     )
-    factor = target / objective.loss.target_bound
-    sums = objective.gram_sum(target_factor=factor)
     noisy = symmetric_matrix(release.gaussian_sum(sums, multiplier), target=True) / fit.n
     noise = multiplier * sums.sensitivity(fit.neighbors) / (DIAGONAL * fit.n)
-    coef = _ridge_regression(objective, noisy[:-1, :-1], noisy[:-1, -1] / factor, noise, ridge)
+    # 3. regression
+    penalty = frame.factors * objective.penalty_gradient(np.ones(objective.dimension))
+    products = noisy[:-1, -1] / factor - penalty * frame.start
+    moments = _raised(noisy[:-1, :-1], noise, ridge, norm) + np.diag(frame.factors * penalty)
+    u = np.linalg.solve(moments, products)
+    if ridge is None:
+        u *= _shrinkage(moments, float(products @ u), noise * DIAGONAL / OFF_DIAGONAL / factor)
+    coef = frame.start + frame.factors * u
     fit.report(1, coef, second_moments=noisy[:-1, :-1], noise=noise)
-    return fit.result(coef, _MECHANISM, n_iter=1)
+    return fit.result(coef, frame.in_words(_MECHANISM), n_iter=1)
+
+
+def _spreads(problem: PublicProblem) -> float:
+    """Distance of targets from the constant at which they are clipped, in learned spreads.
+
+    One in fifty is further away than a spread. With much signal, clipping them costs more than noise.
+    """
+    return min(max(problem.per_record().signal / 1000.0, 1.0), 4.0)
 
 
 #: Probability that AdaSSP's ridge is too small.
@@ -143,7 +178,7 @@ def _adassp(fit: Fit) -> FitResult:
     log_term, part = math.log(6.0 / fit.delta), fit.epsilon / 3.0
     multiplier = fit.noise_multiplier(budget, 3, published=lambda: 3.0 * math.sqrt(log_term) / fit.epsilon)
     square = objective.row_norm**2
-    _check_noise(objective, multiplier, square, objective.row_norm)
+    _check_noise(objective, multiplier, square, objective.row_norm, objective.row_norm)
     release = fit.open("sufficient_statistics", budget)
 
     factor = objective.row_norm / objective.loss.target_bound  # targets on the scale of the rows
@@ -163,17 +198,22 @@ def _adassp(fit: Fit) -> FitResult:
     return fit.result(coef, _MECHANISM, n_iter=1)
 
 
-def _ridge_regression(
-    objective: Objective, moments: Array, products: Array, noise: float, ridge: float | None
-) -> Array:
-    """Ridge regression with the noisy moments, whose eigenvalues are raised above the noise."""
-    d = objective.dimension
-    penalty = np.diag(objective.penalty_gradient(np.ones(d)))
+def _raised(moments: Array, noise: float, ridge: float | None, row_norm: float) -> Array:
+    """Noisy second moments with eigenvalues raised by the ridge, or without one above the noise."""
+    d = len(moments)
     values, vectors = np.linalg.eigh(moments)
     if ridge is None:
         raised = np.maximum(values, noise * math.sqrt(2.0 * d))
     else:
         raised = np.maximum(values, 0.0) + ridge
-    floor = 1e-12 * max(float(values[-1]), objective.row_norm**2 / d)
-    matrix = (vectors * np.maximum(raised, floor)) @ vectors.T + penalty
-    return np.asarray(np.linalg.solve(matrix, products))
+    floor = 1e-12 * max(float(values[-1]), row_norm**2 / d)
+    return np.asarray((vectors * np.maximum(raised, floor)) @ vectors.T)
+
+
+def _shrinkage(moments: Array, explained: float, noise: float) -> float:
+    """The factor of James and Stein for a regression whose products have noise of this standard deviation.
+
+    `explained` is the decrease of the squares, of which the noise makes about ``noise^2 tr(moments^-1)``.
+    """
+    by_noise = noise**2 * float(np.trace(np.linalg.inv(moments)))
+    return max(0.0, 1.0 - by_noise / explained) if explained > 0.0 else 1.0

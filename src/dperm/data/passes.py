@@ -267,6 +267,9 @@ class GramSum(RowsCountedOnce):
 
     Attributes
     ----------
+    target_centre, target_limit : float
+        A last column, if `target_factor` is positive, holds it times targets less the centre, clipped to the
+        limit.
     column_scales : ndarray or None
         Factors applied to the columns before rows are bounded and rounded.
     """
@@ -277,7 +280,9 @@ class GramSum(RowsCountedOnce):
     w: Array | None
     inner_bound: float
     grid: float
-    target_factor: float
+    target_factor: float = 0.0
+    target_centre: float = 0.0
+    target_limit: float = math.inf
     upper: bool = False
     column_scales: Array | None = None
 

@@ -38,26 +38,27 @@ def newton_direction(
     -----
     Sensitivity (Ganesh, Haghifam, Steinke and Thakurta 2023, Section 4.2, for the logistic loss). Let ``A``
     be the inverse without a record that adds ``v v^T / N``. By Sherman and Morrison the record moves the
-    direction by ``A v <v, A g> / (N + <v, A v>)``. With ``t = <v, A v>``, ``||A|| <= 1 / shift`` bounds
-    ``||A v||`` by ``sqrt(t / shift)`` and ``<v, A g>`` by ``sqrt(t / shift) ||g||``; the quotient grows
-    with ``t <= b / shift``:
+    direction by ``A v <v, A g> / (N + <v, A v>)``. With ``t = <v, A v>`` and the least eigenvalue
+    ``s = shift + min(penalty)``, ``||A|| <= 1 / s`` bounds ``||A v||`` by ``sqrt(t / s)`` and ``<v, A g>`` by
+    ``sqrt(t / s) ||g||``; the quotient grows with ``t <= b / s``:
 
-        ``b ||g|| / (shift (N shift + b))``,
+        ``b ||g|| / (s (N s + b))``,
 
     attained by ``H = 0`` and ``v`` along ``g``. Replacing a record is a removal and an addition: twice that.
 
     Rounding. The computed Cholesky solution solves a system perturbed by ``4 d (3 d + 1) u ||matrix||``
     (Higham 2002, Theorem 10.4 and (10.7)); forming the matrix adds less than that. The error is bounded with
-    ``||matrix|| <= 16 b + penalty + shift``, and both results may have it.
+    ``||matrix|| <= 16 b + max(penalty) + shift``, and both results may have it.
     """
     d = len(gradient)
+    least = (shift + float(penalty.min())) * (1.0 - 2.0**-50)
     matrix = hessian / n_public
     matrix[np.diag_indices(d)] += penalty + shift
     direction = cho_solve(cho_factor(matrix, lower=True), gradient)
     length = math.sqrt(float(gradient @ gradient)) * (1.0 + 2.0**-40)
     largest = MAX_RECORDS * bound + float(penalty.max()) + shift
-    error = 8.0 * d * (3 * d + 1) * 2.0**-53 * largest / shift * (length / shift) * 2.0
-    effect = bound * length / (shift * (n_public * shift + bound)) * (1.0 + 2.0**-40)
+    error = 8.0 * d * (3 * d + 1) * 2.0**-53 * largest / least * (length / least) * 2.0
+    effect = bound * length / (least * (n_public * least + bound)) * (1.0 + 2.0**-40)
     # A zero gradient gives a zero direction on all data, but the grid still needs a scale.
     tiny = 2.0**-500
     return Bounded.rounding(

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm.data.passes import GramSum, MagnitudeCounts, MomentSums, NormCounts
 from dperm.errors import DataError
-from dperm.objective.arguments import check_memory, clip_bound, flag, number, number_from, real_array
+from dperm.objective.arguments import (
+    check_memory,
+    clip_bound,
+    finite_number,
+    flag,
+    number,
+    number_from,
+    real_array,
+)
 from dperm.objective.empirical_risk import EmpiricalRisk
 from dperm.objective.newton_direction import MAX_RECORDS, newton_direction
 from dperm.objective.row_scaling import RowScaling
@@ -34,16 +43,27 @@ _MAGNITUDE_GRID = 2.0**-12
 class SecondMomentSums(EmpiricalRisk):
     """Second moments, Hessians and Newton directions of an objective."""
 
-    def gram_sum(self, *, target_factor: float = 0.0, scaling: RowScaling | None = None) -> Bounded:
+    def gram_sum(
+        self,
+        *,
+        target_factor: float = 0.0,
+        target_centre: float = 0.0,
+        target_limit: float = math.inf,
+        scaling: RowScaling | None = None,
+    ) -> Bounded:
         """``sum_i z_i z_i^T``, see :func:`dperm.objective.second_moments.symmetric_matrix`.
 
         Parameters
         ----------
         target_factor : float
-            If positive, a last column ``target_factor y_i`` is added for the products of rows and targets;
-            its square is left out. Needs a finite ``target_bound``, or a classification loss.
+            If positive, a last column ``target_factor (y_i - target_centre)`` is added for the products of
+            rows and targets; its square is left out. Needs a finite ``target_bound``, or a classification
+            loss.
+        target_centre, target_limit : float
+            Public; the differences ``y_i - target_centre`` are clipped to ``[-target_limit, target_limit]``.
         scaling : RowScaling, optional
-            Public coordinates of the rows, instead of ``z_i`` and `row_norm`.
+            Public coordinates of the rows, instead of ``z_i`` and `row_norm`. The target of a row that is
+            scaled down is scaled down with it.
 
         Returns
         -------
@@ -61,9 +81,10 @@ class SecondMomentSums(EmpiricalRisk):
         array([[0.25, 0.  ],
                [0.  , 1.  ]])
         """
-        target = self._target_column(target_factor)
+        centre = finite_number("target_centre", target_centre)
+        target = self._target_column(target_factor, centre, target_limit)
         bound, scales = self._seen(scaling)
-        integers, grid = self._triangle(None, bound, target_factor, target, scales=scales)
+        integers, grid = self._triangle(None, bound, target_factor, target, centre=centre, scales=scales)
         return bounded_triangle(integers, grid, bound, target and target * (1.0 + 2.0**-50) + grid)
 
     def regression_sums(self, target_factor: float) -> tuple[Bounded, Bounded, Bounded]:
@@ -176,7 +197,14 @@ class SecondMomentSums(EmpiricalRisk):
         assert scales is not None
         return _counts(self._run(NormCounts(row_norm, n_bins, scales)))
 
-    def hessian_sum(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
+    def hessian_sum(
+        self,
+        w: ArrayLike,
+        clip: float = math.inf,
+        *,
+        upper: bool = False,
+        scaling: RowScaling | None = None,
+    ) -> Bounded:
         """``sum_i min(loss''(p_i), clip / ||z_i||^2) z_i z_i^T``: Hessians clipped to norm ``clip``.
 
         Parameters
@@ -189,6 +217,8 @@ class SecondMomentSums(EmpiricalRisk):
             Replace ``loss''`` by the curvature of the quadratic upper bound that touches the loss at ``p_i``:
             Newton steps with it never increase the risk (Jaakkola and Jordan 2000 for the logistic loss,
             ``tanh(p/2) / (2p)``).
+        scaling : RowScaling, optional
+            Public coordinates of the rows outside the predictions ``p_i``, as for `gram_sum`.
 
         Returns
         -------
@@ -210,8 +240,10 @@ class SecondMomentSums(EmpiricalRisk):
         array([[0.0625, 0.    ],
                [0.    , 0.25  ]])
         """
-        bound = self._hessian_bound(clip)
-        integers, grid = self._triangle(self._weights(w, "w"), bound, upper=flag("upper", upper))
+        row_norm, scales = self._seen(scaling)
+        bound = self._hessian_bound(clip, row_norm)
+        weights, upper = self._weights(w, "w"), flag("upper", upper)
+        integers, grid = self._triangle(weights, bound, upper=upper, scales=scales)
         return bounded_triangle(integers, grid, bound)
 
     def hessian_trace(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
@@ -231,7 +263,13 @@ class SecondMomentSums(EmpiricalRisk):
         return Bounded(integers, grid=triangle.grid, add_or_remove=bound, replace_one=bound)
 
     def newton_direction(
-        self, w: ArrayLike, gradient: ArrayLike, shift: float, *, upper: bool = False
+        self,
+        w: ArrayLike,
+        gradient: ArrayLike,
+        shift: float,
+        *,
+        upper: bool = False,
+        scaling: RowScaling | None = None,
     ) -> Bounded:
         """``(Hessian of F at w + shift I)^-1 gradient``, rounded.
 
@@ -245,6 +283,9 @@ class SecondMomentSums(EmpiricalRisk):
             Positive; the sensitivity is about ``smoothness ||gradient|| / (n_public shift^2)``.
         upper : bool
             Use the upper bound of the Hessian, see `hessian_sum`.
+        scaling : RowScaling, optional
+            Public coordinates ``u`` of weights ``w + s u``, in which the gradient is and the direction will
+            be; with the Hessian of the scaled rows, and the ridge term's there.
 
         Returns
         -------
@@ -269,7 +310,9 @@ class SecondMomentSums(EmpiricalRisk):
         self._check_records()
         towards = self._weights(gradient, "gradient")
         penalty = self.penalty_gradient(np.ones(self.dimension))
-        private = self.hessian_sum(w, upper=upper)
+        if scaling is not None:
+            penalty = penalty * scaling.column_scales**2
+        private = self.hessian_sum(w, upper=upper, scaling=scaling)
         hessian = symmetric_matrix(np.asarray(private._integers * private.grid, dtype=np.float64))
         bound = private.add_or_remove / DIAGONAL
         return newton_direction(hessian, bound, self.n_public, penalty, shift, towards)
@@ -283,28 +326,29 @@ class SecondMomentSums(EmpiricalRisk):
         if gram:
             self._triangle_bounds(self.row_norm, self._target_column(target_factor))
         if hessian_clip is not None:
-            self._triangle_bounds(self._hessian_bound(hessian_clip), 0.0)
+            self._triangle_bounds(self._hessian_bound(hessian_clip, self.row_norm), 0.0)
         if moment_clip is not None:
             clip, grid, *_ = self._moment_bounds(moment_clip, self.row_norm)
             mean_weight(clip, self.row_norm, grid)
 
-    def _target_column(self, target_factor: float) -> float:
+    def _target_column(self, target_factor: float, centre: float = 0.0, limit: float = math.inf) -> float:
         """Bound on the entries of the target column; 0 for none."""
         factor = number("target_factor", target_factor)
         if factor == 0.0:
             return 0.0
-        bound = factor * (1.0 if self.loss.classification else self.loss.target_bound)
+        furthest = (1.0 if self.loss.classification else self.loss.target_bound) + abs(centre)
+        bound = factor * min(number("target_limit", limit), furthest)
         if not 0.0 < bound <= _MAX_ROW_NORM:
             raise ValueError(
-                "sums of rows times targets need a positive target_factor and a loss with a finite "
-                f"target_bound, got {target_factor!r} and {self.loss.target_bound!r}"
+                "sums of rows times targets need a positive target_factor and target_limit, and a loss with "
+                f"a finite target_bound, got {target_factor!r}, {limit!r} and {self.loss.target_bound!r}"
             )
         return bound
 
-    def _hessian_bound(self, clip: float) -> float:
-        """Bound on the row whose outer product is a record's Hessian."""
+    def _hessian_bound(self, clip: float, row_norm: float) -> float:
+        """Bound on the row whose outer product is a record's Hessian, for rows with that bound."""
         self.loss.second_derivative(0.0, 1.0)  # raises if there is none
-        smoothness = self.loss.smoothness(self.row_norm) * (1.0 + 2.0**-40)
+        smoothness = self.loss.smoothness(row_norm) * (1.0 + 2.0**-40)
         return math.sqrt(clip_bound(min(number("clip", clip), smoothness)))
 
     def _seen(self, scaling: RowScaling | None) -> tuple[float, Array | None]:
@@ -347,13 +391,18 @@ class SecondMomentSums(EmpiricalRisk):
         bound: float,
         target_factor: float = 0.0,
         target: float = 0.0,
+        *,
+        centre: float = 0.0,
         upper: bool = False,
         scales: Array | None = None,
     ) -> tuple[NDArray[np.int64], float]:
-        """The triangle from the kernel, and the grid of its rows."""
+        """The triangle from the kernel, and the grid of its rows; `target` bounds the last column."""
         grid, inner = self._triangle_bounds(bound, target)
         self._check_room(max(bound, target) / grid)
-        gram = GramSum(self.loss.kernel, w, inner, grid, float(target_factor), upper, scales)
+        gram = GramSum(self.loss.kernel, w, inner, grid, upper=upper, column_scales=scales)
+        if target:
+            factor = float(target_factor)
+            gram = replace(gram, target_factor=factor, target_centre=centre, target_limit=target / factor)
         return self._run(gram), grid
 
     def _check_records(self) -> None:
