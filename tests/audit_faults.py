@@ -299,7 +299,9 @@ CONFIGURATIONS = {
         share=0.3,
     ),
     "sufficient_statistics": Configuration(
-        {"target_weight": 1.0}, (halved_noise, understated_gram), loss=SquaredError(1.0)
+        {"target_weight": 1.0, "learn_scales": False},
+        (halved_noise, understated_gram),
+        loss=SquaredError(1.0),
     ),
     "preconditioned_gd": Configuration(
         {"steps": 3, "clip": 0.1, "moments": "gram", "share": 0.5},
@@ -351,6 +353,22 @@ OTHER_CLAIMS = {
             fit_intercept=True,
             trainings=1200,
         ),
+    ),
+    # Second moments and Hessians of rows in learned coordinates.
+    "learned scales of second moments": (
+        "sufficient_statistics",
+        "add_or_remove",
+        Configuration(
+            {"learn_scales": True},
+            (halved_noise, understated_gram),
+            loss=SquaredError(1.0),
+            share=0.6,
+        ),
+    ),
+    "learned scales of Newton steps": (
+        "dp_newton",
+        "add_or_remove",
+        Configuration({"steps": 3, "learn_scales": True}, (halved_noise,), share=0.6),
     ),
     # The record's gradient reaches the clipping norm only because of its weight.
     "weights of records": (

@@ -119,12 +119,14 @@ def test_seeded_runs_repeat_on_any_number_of_threads(name, settings):
         ("noisy_gd", {"steps": 37, "learn_scales": False}, 37),
         ("noisy_gd", {"steps": 37, "learn_scales": True}, 40),
         ("dp_sgd", {"steps": 37, "learn_scales": True}, 40),
-        ("dp_newton", {"steps": 7}, 14),
+        ("dp_newton", {"steps": 7, "learn_scales": False}, 14),
+        ("dp_newton", {"steps": 7, "learn_scales": True}, 17),
         ("preconditioned_gd", {"steps": 37, "moments": "gram", "learn_scales": False}, 38),
         ("preconditioned_gd", {"steps": 37, "moments": "columns", "learn_scales": False}, 38),
         ("preconditioned_gd", {"steps": 37, "moments": "none", "learn_scales": False}, 37),
         ("preconditioned_gd", {"steps": 37, "moments": "gram", "learn_scales": True}, 41),
-        ("sufficient_statistics", {}, 1),
+        ("sufficient_statistics", {"learn_scales": False}, 1),
+        ("sufficient_statistics", {"learn_scales": True}, 13),  # ten of them for the constant
     ],
 )
 def test_the_budget_is_spent_and_not_exceeded(name, settings, count, neighbors, releases):

@@ -134,6 +134,12 @@ def of_classes(name):
     return Case(name, replace(CONFIGURATIONS[name], loss=Softmax(2)))
 
 
+def with_learned_scales(name, **settings):
+    """How long the record is relative to the learned bound depends on the noise."""
+    entry = replace(CONFIGURATIONS[name], settings=settings | {"learn_scales": True})
+    return Case(name, entry, shown=0.3)
+
+
 def as_published(name):
     return Case(name, PUBLISHED[name], relations=("add_or_remove",))
 
@@ -151,7 +157,9 @@ CASES |= {
     "dp_agd, classes": of_classes("dp_agd"),
     "dp_sgd, classes": of_classes("dp_sgd"),
     "majority, classes": of_classes("majority"),
+    "dp_newton, scales": with_learned_scales("dp_newton", steps=3),
     "dp_newton, published": as_published("dp_newton"),
+    "sufficient_statistics, scales": with_learned_scales("sufficient_statistics"),
     "sufficient_statistics, published": as_published("sufficient_statistics"),
 }
 WITH_RELATIONS = [(case, relation) for case, own in CASES.items() for relation in own.relations]
