@@ -3,6 +3,7 @@
     python bench/misfits.py                               all problems, three repetitions
     python bench/misfits.py --problems 0 1 skin --solvers auto noisy_gd
     python bench/misfits.py --half held-out
+    python bench/misfits.py --problems "table "          real tables of two packages, see `packaged_tables`
 
 Row norms that are too large by up to 10, columns of other scales, rare labels, few and many columns, sparse
 and heavy-tailed rows, weak and strong signal, ridge terms: settings drawn from a seed, which the name of a
@@ -45,6 +46,7 @@ from dperm.losses import (
     Welsch,
     get_loss,
 )
+from packaged_tables import TABLES
 from solver_problems import DELTA, PROBLEMS, Data, Problem
 
 _BOUND = {"target_bound": 1.0}
@@ -177,7 +179,7 @@ def _misfits() -> dict[str, Misfit]:
 
 
 MISFITS = _misfits()
-_PROBLEMS = PROBLEMS | {name: misfit.problem() for name, misfit in MISFITS.items()}
+_PROBLEMS = PROBLEMS | TABLES | {name: misfit.problem() for name, misfit in MISFITS.items()}
 
 # Epsilon and solver: score and accuracy, of one run or of several.
 Run = dict[tuple[float, str], tuple[float, float]]
@@ -289,7 +291,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--problems", nargs="+", default=[], help="beginnings of names, of solver_problems, too"
+        "--problems", nargs="+", default=[], help="beginnings of names, of other problems, too"
     )
     parser.add_argument("--solvers", nargs="+", default=[], help="names; auto: what the rule takes")
     parser.add_argument("--half", choices=("fit", "held-out"))

@@ -84,12 +84,20 @@ def dp_newton_schedule(problem: PublicProblem) -> DPNewtonSchedule:
     shift = smoothness * max(amplified * math.sqrt(relative_noise), 0.02, carried / signal**2)
     return DPNewtonSchedule(
         steps=steps,
-        clip=longest * min((3.0 if loss.classification else 1.0) * clip_share(problem, longest, 0.1), 1.0),
+        clip=longest * _share_of_longest(problem, longest),
         shift=max(shift, 2.0 * math.sqrt(relative_noise * smoothness * problem.l2)),
         gradient_share=gradient_share,
         hessian="upper_bound",
         tail=0.5 if problem.private else _LAST,
     )
+
+
+def _share_of_longest(problem: PublicProblem, longest: float) -> float:
+    """The default clip over the longest gradient, or over that of slope 1 for slopes without limit."""
+    share = clip_share(problem, longest, 0.1)
+    if not problem.loss.classification:
+        return share
+    return min(3.0 * share, 1.0) if problem.loss.lipschitz(1.0) < math.inf else 1.0
 
 
 class DPNewtonArguments(DPNewtonSchedule, LearnedScales, PublishedTerms):

@@ -102,8 +102,9 @@ def _spread(fit: Fit, release: Releaser, multiplier: float, prediction: float) -
     ends = farthest * np.exp2(-0.5 * np.arange(_DISTANCE_BINS + 1))
     noise = multiplier / _PRECISION * counts.sensitivity(fit.neighbors) / fit.n
     in_bins = release.gaussian_sum(counts, multiplier / _PRECISION) / fit.n
-    exceeding, error = in_bins.cumsum(), 2.0 * noise * np.sqrt(np.arange(1, _DISTANCE_BINS + 1))
-    some = exceeding > np.maximum(_FAR, error)
+    exceeding, error = in_bins.cumsum(), noise * np.sqrt(np.arange(1, _DISTANCE_BINS + 1))
+    # A bin that only noise fills would give a spread many times too large: that must be rare.
+    some = exceeding > np.maximum(_FAR, 4.0 * error)
     many = exceeding + error > _MANY
     places = [int(each.argmax()) if each.any() else _DISTANCE_BINS for each in (some, many)]
     exceeded, possible = (ends[min(place + 1, _DISTANCE_BINS)] for place in (places[0], places[1] - 1))
