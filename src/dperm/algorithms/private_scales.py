@@ -332,9 +332,7 @@ class Frame:
     @property
     def scaling(self) -> RowScaling | None:
         """The coordinates of the rows, for second moments; None for the original ones."""
-        if self.linear_map is None:
-            return None
-        return RowScaling(self.linear_map.factors, self.problem.row_norm)
+        return None if self.linear_map is None else RowScaling(self.linear_map.factors, self.problem.row_norm)
 
     def gradient_sum(self, objective: Objective, w: Array, clip: float) -> Bounded:
         """Sum of the records' gradients in these coordinates, each clipped to norm `clip`."""
