@@ -175,7 +175,8 @@ def test_second_moments(instruction_set, parts):
 
     def moments(rows):
         common = {"inner_bound": ROW_NORM, "grid": 2.0**-18}
-        plain, hessian = {"w": None, "target_factor": 0.5}, {"w": w, "target_factor": 0.0, "upper": True}
+        plain = {"w": None, "target_factor": 0.5, "target_centre": 0.25, "target_limit": 0.75}
+        hessian = {"w": w, "target_factor": 0.0, "upper": True}
         return {
             "gram": run(rows, "gram_sum", 2, loss="logistic", **plain, **common),
             "hessian": run(rows, "gram_sum", 2, loss="logistic", **hessian, **common),

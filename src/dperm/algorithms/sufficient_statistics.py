@@ -101,16 +101,11 @@ _MECHANISM = "Gaussian noise on the sums of products of columns and of columns w
 
 
 def _check_noise(
-    objective: Objective, multiplier: float, sensitivity: float, row_norm: float, target: float
+    objective: Objective, multiplier: float, sensitivity: float, row_norm: float, grid: float
 ) -> None:
-    """Refuse, before the charge, noise too wide for the sampler, and rows that have no grid.
-
-    `row_norm` and `target` bound the rows and the target column.
-    """
-    grid = row_grid(max(row_norm, target), objective.n_public)
+    """Refuse, before the charge, noise too wide for the sampler, and rows too short for their grid."""
     bound_before_rounding(row_norm, grid, objective.dimension)
-    grid = grid**2
-    if multiplier * sensitivity > LARGEST_SCALE * grid * (1.0 - 2.0**-40):
+    if multiplier * sensitivity > LARGEST_SCALE * grid**2 * (1.0 - 2.0**-40):
         raise ValueError(
             f"epsilon and delta require noise of {multiplier:.3g} times what a record adds, which drowns "
             f"the sums of n = {objective.n_public} records and cannot be drawn exactly. Use larger ones"
@@ -124,11 +119,13 @@ def _one_release(fit: Fit, given: SufficientStatisticsArguments) -> FitResult:
     noise_of_scales = ScaleNoise.of(scales, objective.loss, fit.budget(), rest)
     multiplier = fit.noise_multiplier(rest, 1)
     noise_of_scales.check_labels(fit)
-    # Relative to the grid noise is widest for a bound just below a power of two, where a learned one may be.
-    norm = _BELOW_ONE if scales.together else objective.row_norm
-    target = given.target_weight * norm
-    sensitivity = target_sensitivities(norm, target)[fit.neighbors is Neighbours.REPLACE_ONE]
-    _check_noise(objective, multiplier, sensitivity, norm, target)
+    # A learned bound may be anywhere between powers of two. Relative to the grid, noise is widest just below
+    # one of them, and rows are shortest just above.
+    weight = given.target_weight
+    norm = _BELOW_ONE / max(1.0, weight) if scales.together else objective.row_norm
+    sensitivity = target_sensitivities(norm, weight * norm)[fit.neighbors is Neighbours.REPLACE_ONE]
+    grid = row_grid(max(norm, weight * norm), fit.n)
+    _check_noise(objective, multiplier, sensitivity, 0.5 * norm if scales.together else norm, grid)
     raised = scales.facts() | {"ridge": "by the noise" if ridge is None else ridge}
     release = fit.open("sufficient_statistics", fit.budget(), given, **raised)
 
@@ -136,7 +133,7 @@ def _one_release(fit: Fit, given: SufficientStatisticsArguments) -> FitResult:
     frame = Frame.learned(fit, release, noise_of_scales, fit.problem.without(scales.together))
     norm, spread = frame.problem.row_norm, frame.problem.spread
     limit = objective.loss.target_bound if spread == math.inf else _spreads(frame.problem) * spread
-    factor = given.target_weight * norm / limit
+    factor = weight * norm / limit
     # 2. noisy second moments, and products with the targets' distances from the constant
     sums = objective.gram_sum(
         target_factor=factor,
@@ -178,7 +175,7 @@ def _adassp(fit: Fit) -> FitResult:
     log_term, part = math.log(6.0 / fit.delta), fit.epsilon / 3.0
     multiplier = fit.noise_multiplier(budget, 3, published=lambda: 3.0 * math.sqrt(log_term) / fit.epsilon)
     square = objective.row_norm**2
-    _check_noise(objective, multiplier, square, objective.row_norm, objective.row_norm)
+    _check_noise(objective, multiplier, square, objective.row_norm, row_grid(objective.row_norm, n))
     release = fit.open("sufficient_statistics", budget)
 
     factor = objective.row_norm / objective.loss.target_bound  # targets on the scale of the rows
