@@ -201,8 +201,8 @@ static inline double intercept_of(const struct dense_rows *rows, const double *w
  *
  * Second moments see rows as integers: V_ij = round(a_i (x_i, 1)_j / grid), where
  * a_i = min(1, row_norm / norms[i]) sqrt(loss''(p_i)), at most inner_clip / norms[i]. Without w the
- * square root is 1. With target_factor > 0 a last column holds round(target_factor t_i / grid) for
- * t_i = y_i - target_centre clamped to [-target_limit, target_limit].
+ * square root is 1. With target_factor > 0 a last column holds round(target_factor e_i / grid) for
+ * e_i = y_i - target_centre clamped to [-target_limit, target_limit].
  * With column_scales s the row is t_i = min(1, row_norm / norms[i]) (s_j (x_i, 1)_j)_j instead:
  * V_ij = round(a_i t_ij / grid), a_i = sqrt(loss''(p_i)), at most inner_clip / ||t_i||; where that
  * bound scales a row down it scales the target down, too. Before rounding V_i without that column

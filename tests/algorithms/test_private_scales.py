@@ -19,10 +19,11 @@ from dperm.algorithms import (
     nonprivate,
     preconditioned_gd,
     private_scales,
+    sufficient_statistics,
 )
 from dperm.algorithms.private_scales import LEAST_NORM, scale_shares
 from dperm.algorithms.problem import PublicProblem
-from dperm.losses import Hinge, Huber, Logistic, Pinball
+from dperm.losses import Hinge, Huber, Logistic, Pinball, SquaredError
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import watch_releases
 from dperm.objective.row_scaling import RowScaling
@@ -301,8 +302,10 @@ def test_settings_in_units_of_the_data_turn_off_learned_scales():
         assert algorithm(objective, 1.0, 1e-6, **own).privacy.public["norm_share"] == 0.0
         with pytest.raises(ValueError, match="is in units of the data"):
             algorithm(objective, 1.0, 1e-6, learn_scales=True, **own)
-    with pytest.raises(ValueError, match="learn_scales=True needs"):
-        noisy_gd(objective, 0.5, 1e-6, calibration="paper", learn_scales=True)
+    targets = Objective(SquaredError(target_bound=1.0), np.eye(3), np.ones(3), n_public=300)
+    for algorithm, own in ((noisy_gd, objective), (dp_newton, objective), (sufficient_statistics, targets)):
+        with pytest.raises(ValueError, match="learn_scales=True needs"):
+            algorithm(own, 0.5, 1e-6, calibration="paper", learn_scales=True)
     for algorithm in (dp_sgd, dp_lssgd):
         with pytest.raises(ValueError, match="accountant='pld'"):
             algorithm(objective, 1.0, 1e-6, learn_scales=True, accountant="rdp")

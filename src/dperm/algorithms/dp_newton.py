@@ -125,7 +125,8 @@ def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
         Exact accounting by Gaussian differential privacy, or the published mechanism for add_or_remove and a
         finite epsilon, with a shift from a noisy trace (unless `shift` is given) and 15 steps.
     callback : callable, optional
-        Called after each step with ``{"iteration", "coef", "gradient"}``, all released.
+        Called after each step with ``{"iteration", "coef", "gradient"}``, all released; the gradient is in
+        the learned coordinates if scales are learned.
 
     Notes
     -----

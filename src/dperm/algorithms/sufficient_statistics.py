@@ -1,7 +1,7 @@
 """Linear regression from noisy sufficient statistics.
 
-One Gaussian release of ``sum z z^T`` and ``sum z y`` together and a ridge regression on it, instead of the
-three releases of AdaSSP (Wang, UAI 2018, Algorithm 2), which is ``calibration="paper"``.
+Once scales are learned, one Gaussian release of ``sum z z^T`` and ``sum z y`` together and a ridge regression
+on it, instead of the three releases of AdaSSP (Wang, UAI 2018, Algorithm 2): ``calibration="paper"``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def sufficient_statistics(fit: Fit, given: SufficientStatisticsArguments) -> Fit
         One release with exact accounting by Gaussian differential privacy, or AdaSSP as published: three
         releases, for add_or_remove and a finite epsilon, without `target_weight` and `ridge`.
     callback : callable, optional
-        Called once with ``{"iteration", "coef", "second_moments"}``, all released.
+        Called once with ``{"iteration", "coef", "second_moments"}``, all released; the moments are those in
+        the learned coordinates if scales are learned.
 
     Notes
     -----
@@ -90,6 +91,7 @@ def sufficient_statistics(fit: Fit, given: SufficientStatisticsArguments) -> Fit
     fit.warn_if_slow("sufficient_statistics", "noisy_gd")
     if not fit.as_published:
         return _one_release(fit, given.completed(target_weight=0.7))
+    scales_to_learn(fit, given)  # none, or an error if they are asked for
     for name in given.chosen.keys() & {"target_weight", "ridge"}:
         raise ValueError(f"{name} does not apply to calibration='paper', which has its own")
     return _adassp(fit)
@@ -126,8 +128,8 @@ def _one_release(fit: Fit, given: SufficientStatisticsArguments) -> FitResult:
     sensitivity = target_sensitivities(norm, weight * norm)[fit.neighbors is Neighbours.REPLACE_ONE]
     grid = row_grid(max(norm, weight * norm), fit.n)
     _check_noise(objective, multiplier, sensitivity, 0.5 * norm if scales.together else norm, grid)
-    raised = scales.facts() | {"ridge": "by the noise" if ridge is None else ridge}
-    release = fit.open("sufficient_statistics", fit.budget(), given, **raised)
+    facts = scales.facts() | {"ridge": "by the noise" if ridge is None else ridge}
+    release = fit.open("sufficient_statistics", fit.budget(), given, **facts)
 
     # 1. coordinates, and a constant prediction that targets are seen from
     frame = Frame.learned(fit, release, noise_of_scales, fit.problem.without(scales.together))
