@@ -430,31 +430,31 @@ def scales_to_learn(fit: Fit, given: LearnedScales) -> ScaleShares:
 
 
 def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
-    """Factors of the columns: above 1 for columns whose entries are far below those of the median column.
+    """Factors of the columns: above 1 for columns that are much smaller than the median column.
 
     A column is detected at the largest magnitude that enough of its entries reach: 1 % of the count of the
-    fullest column, and more than 4 standard deviations of the noise. Its size is the magnitude that three
-    quarters as many reach, compared with the median over the detected columns. Columns that are not detected
-    keep the factor 1. So do those that seem to have some entries near the median size: a few entries may be
-    hidden by the noise, which grows with the number of bins summed. Magnitudes two bins apart differ by a
-    factor of 4 to 64.
+    fullest column, and more than 4 standard deviations of the noise, which grows with the number of bins
+    summed. As noise can delay that to any later bin, larger magnitudes that three quarters as many entries
+    reach count as well. The size of a column is the magnitude above which four fifths of its second moment
+    are found. Columns that are not detected keep the factor 1. So do those with at least half as many entries
+    of the median size: rare categories. Sizes k bins apart differ by a factor of 4^(k - 1) to 4^(k + 1).
     """
     objective = fit.objective
     n_bins = _MAGNITUDE_BINS + math.ceil(0.25 * math.log2(objective.n_columns))
     counts = objective.magnitude_counts(n_bins)
     noise = multiplier * counts.sensitivity(fit.neighbors) * np.sqrt(np.arange(1, n_bins + 1))
     reach = release.gaussian_sum(counts, multiplier).cumsum(axis=1)
-    enough = 0.01 * reach.max()
-    detected = reach > np.maximum(enough, 4.0 * noise)
+    detected = reach > np.maximum(0.01 * reach.max(), 4.0 * noise)
     found = detected.any(axis=1)
     if not found.any():
         return np.ones(objective.n_columns)
-    # Not the bin of detection: noise can delay that of a column with barely enough entries to any later bin.
-    there = np.take_along_axis(reach, detected.argmax(axis=1)[:, np.newaxis], axis=1)
-    place = (reach >= 0.75 * there).argmax(axis=1)
+    first = np.take_along_axis(reach, detected.argmax(axis=1)[:, np.newaxis], axis=1)
+    entries = np.maximum.accumulate(np.where(detected | (reach >= 0.75 * first), reach, 0.0), axis=1)
+    moment = np.cumsum(np.diff(entries, axis=1, prepend=0.0) * 16.0 ** -np.arange(n_bins), axis=1)
+    place = (moment >= 0.8 * moment[:, -1:]).argmax(axis=1)
     median = int(np.quantile(place[found], 0.5, method="lower"))
-    nearly = min(median + 1, n_bins - 1)
-    small = found & (place > nearly) & (reach[:, nearly] < max(enough, 2.0 * noise[nearly]))
+    there = np.take_along_axis(entries, place[:, np.newaxis], axis=1)[:, 0]
+    small = found & (place > median) & (there > 2.0 * reach[:, median])
     return np.where(small, 0.5 * 4.0 ** (place - median), 1.0)
 
 
