@@ -34,7 +34,9 @@ WIDEST = {"baseline": LEVELS[row_kernels.instruction_sets()[-1]]}
 
 @pytest.mark.c_programs
 @pytest.mark.parametrize(
-    ("kind", "levels", "combinations"), [("plain", LEVELS, 1), ("sanitized", WIDEST, 2)], ids=["plain", "sanitized"]
+    ("kind", "levels", "combinations"),
+    [("plain", LEVELS, 1), ("sanitized", WIDEST, 2)],
+    ids=["plain", "sanitized"],
 )
 def test_no_access_past_either_end(kind, levels, combinations, tmp_path):
     """Sanitized programs are twenty times slower, so each shape runs at one end only."""
