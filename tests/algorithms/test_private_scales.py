@@ -201,7 +201,7 @@ def test_rare_categories_are_hardly_ever_taken_for_small_columns(monkeypatch):
 
 
 def test_a_few_large_entries_do_not_hide_that_a_column_is_small(monkeypatch):
-    """Two in a hundred are as large as other columns, but the others are a tenth of that, at every budget."""
+    """Two entries in a hundred are of the size of the other columns; the column is small at every budget."""
     rng = np.random.default_rng(1)
     n = 20_000
     skewed = np.where(np.arange(n) < 0.02 * n, 0.4, 0.1)[:, np.newaxis] * rng.uniform(0.5, 1.0, (n, 1))
