@@ -14,11 +14,11 @@ from dperm.algorithms import (
     dp_lssgd,
     dp_sgd,
     dp_sgd_gradient,
+    learned_coordinates,
     noisy_gd,
     nonprivate,
     preconditioned_gd,
     private_constant,
-    private_scales,
 )
 from dperm.losses import (
     Absolute,
@@ -69,7 +69,7 @@ def skewed(loss, n=20_000, **settings):
 
 def constants_of(algorithm, objective, epsilon, **settings):
     """The constants that were found, and the noise of the releases from which they were."""
-    found, noise, honest = [], [], private_scales.noisy_constant
+    found, noise, honest = [], [], learned_coordinates.noisy_constant
 
     def noisy_constant(fit, release, multiplier):
         def watch(releaser, method, private, multiplier, *args, **kwargs):
@@ -81,7 +81,7 @@ def constants_of(algorithm, objective, epsilon, **settings):
         return found[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(private_scales, "noisy_constant", noisy_constant)
+        patch.setattr(learned_coordinates, "noisy_constant", noisy_constant)
         short = SHORT[algorithm.__name__] | {"random_state": 0} | settings
         result = algorithm(objective, epsilon, 1e-6, **short)
     return result, found, noise

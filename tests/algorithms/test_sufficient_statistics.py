@@ -10,7 +10,7 @@ from algorithms.problems import separable
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu
 from dperm.algorithms import nonprivate, sufficient_statistics
-from dperm.algorithms.private_scales import Frame
+from dperm.algorithms.learned_coordinates import Frame
 from dperm.losses import Huber, SquaredError
 from dperm.objective.second_moments import symmetric_matrix
 from reference import numpy_algorithms as twin

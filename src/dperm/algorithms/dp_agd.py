@@ -32,7 +32,8 @@ from dperm.accounting.units import floor_units, units_as_float
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
-from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, ScaleShares, scales_to_learn
+from dperm.algorithms.learned_coordinates import Frame
+from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, ScaleShares, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import (
     clip_share,

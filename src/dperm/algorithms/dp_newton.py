@@ -17,7 +17,8 @@ from dperm.accounting.zcdp import zcdp_rho_of_lemma
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
-from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, ScaleShares, scales_to_learn
+from dperm.algorithms.learned_coordinates import SHORTENING, Frame
+from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, ScaleShares, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient
 from dperm.algorithms.settings import Schedule, Setting
@@ -159,7 +160,7 @@ def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
     fit.warn_if_slow("dp_newton", "noisy_gd")
     release = fit.open("dp_newton", costs.budget, schedule, **facts)
 
-    frame = Frame.learned(fit, release, costs.scales, problem)
+    frame = Frame.learned(fit, release, costs.scales, problem, SHORTENING)
     steepest = replace(frame.problem, l2=frame.steepest_ridge(objective.l2))
     schedule = given.completed(_default_schedule(fit, steepest))
     upper = schedule.hessian == "upper_bound"

@@ -17,6 +17,7 @@ from dperm.algorithms import rules_of_thumb as rules
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult
+from dperm.algorithms.learned_coordinates import Frame
 from dperm.algorithms.noisy_descent import (
     NoisyDescentArguments,
     check_calibration,
@@ -24,7 +25,7 @@ from dperm.algorithms.noisy_descent import (
     opened,
     sampling_name,
 )
-from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, scales_to_learn
+from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Setting
 from dperm.mechanisms.random_source import random_bits

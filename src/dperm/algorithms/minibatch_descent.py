@@ -13,9 +13,9 @@ from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.accounting.sgd_calibration import noise_multiplier_after
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
+from dperm.algorithms.learned_coordinates import Frame
 from dperm.algorithms.noisy_gd import noisy_gd_schedule
 from dperm.algorithms.private_scales import (
-    Frame,
     LearnedScales,
     ScaleNoise,
     ScaleShares,

@@ -12,7 +12,8 @@ from dperm.accounting import GaussianRelease, Neighbours, ScheduledBudget
 from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit, PublishedTerms
-from dperm.algorithms.private_scales import LEAST_NORM, ScaleNoise
+from dperm.algorithms.learned_coordinates import LEAST_NORM
+from dperm.algorithms.private_scales import ScaleNoise
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches

@@ -21,8 +21,9 @@ from dperm.accounting.ledger.terms import relation_of
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms, report_each
+from dperm.algorithms.learned_coordinates import Frame
 from dperm.algorithms.lockstep import Descent, GradientRequest, alone, in_lockstep
-from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, scales_to_learn
+from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import (
     clip_share,

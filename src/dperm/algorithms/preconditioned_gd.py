@@ -22,16 +22,14 @@ from dperm.accounting import gaussian_noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import MANY_WEIGHTS, Fit, FitResult, PublishedTerms
+from dperm.algorithms.learned_coordinates import FEW_LONG_ROWS, SHORTENING, Coordinates, learned_coordinates
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
 from dperm.algorithms.private_scales import (
-    FEW_LONG_ROWS,
-    Coordinates,
     ScaleNoise,
     ScaleShares,
     after_releases,
     can_start_from_labels,
     learn_scales_choice,
-    learned_coordinates,
     scale_shares,
     share_of_budget,
 )
@@ -254,7 +252,8 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
 
     # 1. coordinates in which the rows' second moments are about the identity
-    coordinates = learned_coordinates(fit, release, noise.scales, _few_long_rows(fit.problem, noise))
+    few = _few_long_rows(fit.problem, noise)
+    coordinates = learned_coordinates(fit, release, noise.scales, few, SHORTENING)
     found = private_whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
     linear_map = found.linear_map
     clip, step, momentum = _descent(fit, given, schedule, smoothness, coordinates, found)

@@ -1,4 +1,4 @@
-"""Private estimates released before a descent: column scales, a bound on the row norms, where it starts.
+"""What is learned privately before a descent, and how much of the budget that is worth.
 
 Noise is proportional to the public bound on the row norms, so a bound that is too loose, or columns much
 smaller than it allows, waste most of the budget. A few noisy counts, released first, give a tighter bound.
@@ -7,7 +7,7 @@ smaller than it allows, waste most of the budget. A few noisy counts, released f
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,24 +19,12 @@ from dperm.algorithms.private_constant import (
     COST,
     LEAST_SPREAD,
     check_noise_of_constant,
-    noisy_constant,
     releases_for_constant,
 )
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.rules_of_thumb import typical_curvature
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.losses import Loss
 from dperm.losses.weighted import unweighted
-from dperm.mechanisms.release import Releaser
-from dperm.objective.objective import Array, Objective
-from dperm.objective.row_scaling import RowScaling
-from dperm.private_values.bounded import Bounded
-from dperm.private_values.linear_map import DiagonalMap
-
-_NORM_BINS = 16  # each a factor of sqrt(2)
-#: Least bound on the row norms that is found, in units of the public one.
-LEAST_NORM = 2.0 ** (-1.0 - 0.5 * _NORM_BINS)
-_MAGNITUDE_BINS = 6  # factors of 4 below row_norm / sqrt(n_columns), the size of equal entries
 
 
 class ScaleShares(Schedule):
@@ -166,7 +154,7 @@ class ScaleNoise:
         self.check_labels(fit)
         if not (self.columns or self.norms):
             return
-        for row_norm in (2.0**-10, 2.0):
+        for row_norm in (2.0**-11, 2.0):
             there = check.clip_norm("clip", self.least_slope * clip * (row_norm / fit.objective.row_norm))
             fit.check_gradient_noise(there, multiplier)
 
@@ -201,9 +189,7 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
     if learn is False or not problem.private:
         return ScaleShares(column_share=0.0, norm_share=0.0, label_share=label_share)
     signal, loss = problem.n * problem.mu, problem.loss
-    smooth = loss.smoothness(1.0) < math.inf
-    stands_out = signal * math.sqrt(_COLUMN_SHARE / problem.dimension) > 12.0
-    columns = (stands_out and (smooth or loss.classification)) or learn is True
+    columns = learn is True or signal * math.sqrt(_COLUMN_SHARE / problem.dimension) > 12.0
     if can_start_from_labels(problem) and (
         learn is True or signal >= (100.0 if loss.classification else 10.0)
     ):
@@ -225,137 +211,6 @@ def can_start_from_labels(problem: PublicProblem) -> bool:
 _COLUMN_SHARE, _LABEL_SHARE = 0.04, 0.01
 
 
-@dataclass(frozen=True)
-class Coordinates:
-    """Coordinates in which rows have norm at most about 1.
-
-    Attributes
-    ----------
-    scaling : RowScaling
-        Scales rows to norm about 1, so that the descent does not depend on the units of the data.
-    start : ndarray
-        Initial weights, in the original coordinates.
-    spread : float
-        Of real targets about the start; infinite if it is not known.
-    """
-
-    scaling: RowScaling
-    start: Array
-    spread: float
-
-
-#: Share of the rows that are longer than the learned bound on their norm.
-FEW_LONG_ROWS = 0.02
-
-
-def learned_coordinates(
-    fit: Fit, release: Releaser, noise: ScaleNoise, few: float = FEW_LONG_ROWS
-) -> Coordinates:
-    """Release the estimates whose noise multiplier is not 0, and derive coordinates from them.
-
-    A share `few` of the rows is longer than the learned bound on their norm.
-    """
-    objective = fit.objective
-    unit = _unit(objective.row_norm)
-    ridge = unit * ridge_as_norm(objective)
-    scales, row_norm = np.full(objective.dimension, unit), objective.row_norm * unit
-    if noise.columns:
-        largest = max(1.0, 1.0 / ridge) if ridge else math.inf
-        scales[: objective.n_columns] *= np.minimum(_column_scales(fit, release, noise.columns), largest)
-        if (scales > unit).any():
-            row_norm *= 2.0
-    if noise.norms:
-        row_norm = _row_norm(fit, release, noise.norms, scales, row_norm, ridge, few)
-    start, spread = _from_labels(fit, release, noise.labels)
-    return Coordinates(RowScaling(scales, row_norm), start, spread)
-
-
-@dataclass(frozen=True)
-class Frame:
-    """Coordinates ``u`` in which a descent takes its steps, with weights ``w = start + factors u``.
-
-    Attributes
-    ----------
-    start : ndarray
-        Initial weights.
-    problem : PublicProblem
-        The problem in these coordinates, for default settings: its row norm and ridge term are rescaled.
-    factors : ndarray or float
-    linear_map : DiagonalMap or None
-        The factors as a map; None if they are 1.
-    released : list of str
-        What was released to find all this.
-    """
-
-    start: Array
-    problem: PublicProblem
-    released: list[str]
-    factors: Array | float = 1.0
-    linear_map: DiagonalMap | None = None
-
-    @classmethod
-    def learned(cls, fit: Fit, release: Releaser, noise: ScaleNoise, problem: PublicProblem) -> Self:
-        """Those of :func:`learned_coordinates` if columns or norms are released, else the original ones."""
-        if not (noise.columns or noise.norms) or fit.objective.loss.n_classes is not None:
-            return cls.unscaled(fit, release, noise, problem)
-        objective, released = fit.objective, noise.in_words(fit.objective.loss)
-        found = learned_coordinates(fit, release, noise)
-        rounded = DiagonalMap.rounding(found.scaling.column_scales, objective.largest_condition)
-        typical = float(np.median(rounded.factors[: objective.n_columns]))
-        there = replace(
-            problem,
-            loss=objective.loss,
-            row_norm=found.scaling.row_norm,
-            l2=problem.l2 * typical**2,
-            spread=found.spread,
-            attained=True,
-        )
-        return cls(found.start, there, released, rounded.factors, rounded)
-
-    @classmethod
-    def unscaled(cls, fit: Fit, release: Releaser, noise: ScaleNoise, problem: PublicProblem) -> Self:
-        """The original coordinates; the problem has the bound on the row norms, if that is released."""
-        objective, released = fit.objective, noise.in_words(fit.objective.loss)
-        if noise.norms:
-            unit = _unit(objective.row_norm)
-            scales = np.full(objective.shape[0], unit)
-            longest = objective.row_norm * unit
-            bound = _row_norm(fit, release, noise.norms, scales, longest, 0.0, FEW_LONG_ROWS)
-            if objective.fit_intercept:  # which keeps its scale
-                intercept = min(1.0, objective.row_norm)
-                of_columns = math.sqrt(bound**2 - (scales[-1] * intercept) ** 2)
-                bound = math.hypot(of_columns, unit * intercept)
-            problem = replace(problem, row_norm=min(bound, longest) / unit, attained=True)
-        start, spread = _from_labels(fit, release, noise.labels)
-        return cls(start, replace(problem, loss=objective.loss, spread=spread), released)
-
-    @property
-    def scaling(self) -> RowScaling | None:
-        """The coordinates of the rows, for second moments; None for the original ones."""
-        return None if self.linear_map is None else RowScaling(self.linear_map.factors, self.problem.row_norm)
-
-    def gradient_sum(self, objective: Objective, w: Array, clip: float) -> Bounded:
-        """Sum of the records' gradients in these coordinates, each clipped to norm `clip`."""
-        if self.linear_map is None:
-            return objective.clipped_gradient_sum(w, clip)
-        return objective.mapped_gradient_sum(w, clip, self.linear_map)
-
-    def step_sizes(self, sizes: Array, momentum: float, l2: float) -> Array:
-        """Step sizes, capped so that heavy ball is stable for the ridge term along every axis."""
-        steepest = self.steepest_ridge(l2)
-        if self.linear_map is None or not steepest:
-            return sizes
-        return np.minimum(sizes, 1.5 * (1.0 + momentum) / steepest)
-
-    def steepest_ridge(self, l2: float) -> float:
-        """Largest curvature of the ridge term along an axis."""
-        return l2 * float(np.max(self.factors)) ** 2
-
-    def in_words(self, mechanism: str) -> str:
-        """Description of the mechanism and of the releases before it."""
-        return after_releases(self.released, mechanism)
-
-
 def after_releases(released: list[str], mechanism: str) -> str:
     """Description of a mechanism after these Gaussian releases."""
     if not released:
@@ -363,43 +218,6 @@ def after_releases(released: list[str], mechanism: str) -> str:
     *others, last = released
     before = f"{', on '.join(others)} and on {last}" if others else last
     return f"Gaussian noise on {before}; then {mechanism}"
-
-
-# Public bounds on class weights: the noisy frequency of a rare class is unreliable.
-_MIN_WEIGHT, _MAX_WEIGHT = 0.1, 10.0
-
-
-def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> tuple[Array, float]:
-    """Release what the labels tell: a constant prediction and the spread of targets, or class frequencies.
-
-    Class weights are set from the frequencies if requested. Returns the initial weights, and the spread.
-
-    Weighted classes have equal total weight, with an average of 1 per record. For the logistic loss the
-    intercept starts at the log-odds of the weighted classes.
-    """
-    objective, start = fit.objective, np.zeros(fit.objective.shape)
-    if not multiplier:
-        return start, math.inf
-    if not objective.loss.classification:
-        start[-1], spread = noisy_constant(fit, release, multiplier)
-        return start, spread
-    if objective.loss.n_classes is None:
-        mean = release.gaussian_sum(objective.label_sum(), multiplier)[0] / fit.n
-        shares = {label: 0.5 * (1.0 + label * min(max(mean, -0.99), 0.99)) for label in (-1, 1)}
-    else:
-        shares = dict(enumerate(release.gaussian_sum(objective.class_counts(), multiplier) / fit.n))
-    if objective.weighs_privately:
-        rarest, commonest = 1.0 / (len(shares) * _MAX_WEIGHT), 1.0 / (len(shares) * _MIN_WEIGHT)
-        objective._weigh_classes(
-            {
-                label: 1.0 / (len(shares) * min(max(share, rarest), commonest))
-                for label, share in shares.items()
-            }
-        )
-    if can_start_from_labels(fit.problem):
-        weights = {} if objective.weights is None else objective.weights.of_classes
-        start[-1] = math.log(shares[1] * weights.get(1, 1.0) / (shares[-1] * weights.get(-1, 1.0)))
-    return start, math.inf
 
 
 def scales_to_learn(fit: Fit, given: LearnedScales) -> ScaleShares:
@@ -427,73 +245,3 @@ def scales_to_learn(fit: Fit, given: LearnedScales) -> ScaleShares:
     if learn == "auto" and (in_units or not possible):
         learn = False
     return scale_shares(fit.problem.per_record(), learn)
-
-
-def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
-    """Factors of the columns: above 1 for columns that are much smaller than the median column.
-
-    A column is detected at the largest magnitude that enough of its entries reach: 1 % of the count of the
-    fullest column, and more than 4 standard deviations of the noise, which grows with the number of bins
-    summed. As noise can delay that to any later bin, larger magnitudes that three quarters as many entries
-    reach count as well. The size of a column is the magnitude above which four fifths of its second moment
-    are found. Columns that are not detected keep the factor 1. So do those with at least half as many entries
-    of the median size: rare categories. Sizes k bins apart differ by a factor of 4^(k - 1) to 4^(k + 1).
-    """
-    objective = fit.objective
-    n_bins = _MAGNITUDE_BINS + math.ceil(0.25 * math.log2(objective.n_columns))
-    counts = objective.magnitude_counts(n_bins)
-    noise = multiplier * counts.sensitivity(fit.neighbors) * np.sqrt(np.arange(1, n_bins + 1))
-    reach = release.gaussian_sum(counts, multiplier).cumsum(axis=1)
-    detected = reach > np.maximum(0.01 * reach.max(), 4.0 * noise)
-    found = detected.any(axis=1)
-    if not found.any():
-        return np.ones(objective.n_columns)
-    first = np.take_along_axis(reach, detected.argmax(axis=1)[:, np.newaxis], axis=1)
-    entries = np.maximum.accumulate(np.where(detected | (reach >= 0.75 * first), reach, 0.0), axis=1)
-    moment = np.cumsum(np.diff(entries, axis=1, prepend=0.0) * 16.0 ** -np.arange(n_bins), axis=1)
-    place = (moment >= 0.8 * moment[:, -1:]).argmax(axis=1)
-    median = int(np.quantile(place[found], 0.5, method="lower"))
-    there = np.take_along_axis(entries, place[:, np.newaxis], axis=1)[:, 0]
-    small = found & (place > median) & (there > 2.0 * reach[:, median])
-    return np.where(small, 0.5 * 4.0 ** (place - median), 1.0)
-
-
-def _unit(row_norm: float) -> float:
-    """A power of two that scales rows to a norm of at most 1, and more than half of it."""
-    return 2.0 ** -math.ceil(math.log2(row_norm))
-
-
-def ridge_as_norm(objective: Objective) -> float:
-    """Norm of rows along which the loss has the same curvature as the ridge term."""
-    return math.sqrt(objective.l2 / typical_curvature(objective.loss, 1.0))
-
-
-def _row_norm(
-    fit: Fit,
-    release: Releaser,
-    multiplier: float,
-    scales: Array,
-    row_norm: float,
-    ridge: float,
-    few: float,
-) -> float:
-    """A bound that few rows exceed after scaling; scales the intercept down accordingly, in place.
-
-    The intercept should have a curvature like that of the other columns, ridge term included.
-    """
-    objective, bound, features = fit.objective, row_norm, scales.copy()
-    intercept = min(1.0, objective.row_norm) * scales[-1] if objective.fit_intercept else 0.0  # at most
-    if intercept:
-        bound, features[-1] = math.sqrt(max(row_norm**2 - intercept**2, 0.25 * row_norm**2)), 0.0
-    counts = objective.norm_counts(_NORM_BINS, RowScaling(features, bound))
-    noise = multiplier * counts.sensitivity(fit.neighbors)
-    reach = release.gaussian_sum(counts, multiplier).cumsum()
-    # A bin that only noise fills would give a bound many times too large: that must be rare.
-    detected = reach > np.maximum(few * fit.n, 4.0 * noise * np.sqrt(np.arange(1, _NORM_BINS + 1)))
-    if detected.any():
-        bound *= 2.0 ** (-0.5 * float(detected.argmax()))
-    if intercept:
-        shorter = min(intercept, 0.5 * math.hypot(bound, ridge))
-        scales[-1] *= shorter / intercept
-        bound = math.hypot(bound, shorter)
-    return bound

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dperm.algorithms.fit import MANY_WEIGHTS, Fit
-from dperm.algorithms.private_scales import ridge_as_norm
+from dperm.algorithms.learned_coordinates import ridge_as_norm
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
 from dperm.objective.row_scaling import RowScaling

@@ -14,7 +14,8 @@ from dperm.accounting import Neighbours
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
-from dperm.algorithms.private_scales import Frame, LearnedScales, ScaleNoise, scales_to_learn
+from dperm.algorithms.learned_coordinates import SHORTENING, Frame
+from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Setting
 from dperm.mechanisms.noise import LARGEST_SCALE
@@ -132,7 +133,7 @@ def _one_release(fit: Fit, given: SufficientStatisticsArguments) -> FitResult:
     release = fit.open("sufficient_statistics", fit.budget(), given, **facts)
 
     # 1. coordinates, and a constant prediction that targets are seen from
-    frame = Frame.learned(fit, release, noise_of_scales, fit.problem.without(scales.together))
+    frame = Frame.learned(fit, release, noise_of_scales, fit.problem.without(scales.together), SHORTENING)
     norm, spread = frame.problem.row_norm, frame.problem.spread
     limit = objective.loss.target_bound if spread == math.inf else _spreads(frame.problem) * spread
     factor = weight * norm / limit
