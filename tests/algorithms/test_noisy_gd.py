@@ -344,3 +344,19 @@ def test_fits_together_share_a_pass_per_step(monkeypatch):
     monkeypatch.setattr(Objective, "separate_gradient_sums", counted)
     noisy_gd_many(obj, [{"epsilon": 1.0, "delta": 1e-6, "steps": steps} for steps in (2, 5, 3)])
     assert calls == [3, 3, 2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("loss", "chosen", "shrink"),
+    [(Absolute(), {}, True), (Absolute(), {"step_size": 0.1}, False), (Huber(), {}, False)],
+)
+def test_default_steps_shrink_where_a_regression_loss_has_a_kink(loss, chosen, shrink):
+    X = np.random.default_rng(0).normal(size=(500, 3)) / 2.0
+    objective, seen = Objective(loss, X, X[:, 0], row_norm=2.0), []
+    settings = {"steps": 60, "momentum": 0.0, "learn_scales": False, "random_state": 0, **chosen}
+    noisy_gd(objective, 1.0, 1e-6, callback=seen.append, **settings)
+    weights = np.array([np.zeros(3)] + [each["coef"] for each in seen])
+    lengths = np.linalg.norm(np.diff(weights, axis=0), axis=1)
+    sizes = lengths / [np.linalg.norm(each["gradient"]) for each in seen]
+    expected = np.minimum(1.0, 2.0 * (1.0 - np.arange(60) / 60)) if shrink else np.ones(60)
+    assert sizes / sizes[0] == pytest.approx(expected)

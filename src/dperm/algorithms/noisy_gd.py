@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ from dperm.algorithms.rules_of_thumb import (
 )
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_rules import project_each
-from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
+from dperm.algorithms.step_sizes import StepSize, shrinking, step_size, step_sizes
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
 from dperm.mechanisms.release import Releaser, gaussian_sums
@@ -192,7 +192,8 @@ class NoisyGDArguments(NoisyGDSchedule, LearnedScales, PublishedTerms):
 def noisy_gd(fit: Fit, given: NoisyGDArguments) -> FitResult:
     """Minimise by full-batch gradient descent with Gaussian noise, and average the iterates.
 
-    Settings follow from public numbers where they are not given: :func:`noisy_gd_schedule`. The notes'
+    Settings follow from public numbers where they are not given: :func:`noisy_gd_schedule`, whose step size
+    falls linearly to 0 in the second half of the run if the loss of a real target has a kink. The notes'
     algorithm is ``momentum=0, tail=1``.
 
     Parameters
@@ -244,7 +245,7 @@ def _opened(fit: Fit, given: NoisyGDArguments, fold: int = -1) -> _OpenFit:
     """Check and charge a fit, and learn its scales."""
     scales = scales_to_learn(fit, given)
     problem = fit.problem.without(scales.together)
-    schedule = given.completed(noisy_gd_schedule(problem))
+    schedule = _completed(given, problem)
     fit.check_published("noisy_gd")
     rest = fit.budget()
     noise_of_scales = ScaleNoise.of(scales, fit.objective.loss, fit.budget(), rest)
@@ -261,10 +262,22 @@ def _opened(fit: Fit, given: NoisyGDArguments, fold: int = -1) -> _OpenFit:
     release = fit.open("noisy_gd", fit.budget(), schedule, **scales.facts())
 
     frame = Frame.learned(fit, release, noise_of_scales, problem)
-    schedule = given.completed(noisy_gd_schedule(frame.problem))
+    schedule = _completed(given, frame.problem)
     sizes = step_sizes(schedule.step_size, schedule.steps)
     sizes = frame.step_sizes(sizes, schedule.momentum, fit.objective.l2)
     return _OpenFit(fit, release, frame, schedule, sizes, multiplier, fold)
+
+
+def _completed(given: NoisyGDArguments, problem: PublicProblem) -> NoisyGDArguments:
+    """The given settings, completed by default ones.
+
+    No step size is stable at the kink of a regression loss that many residuals come close to: steps shrink.
+    """
+    default, loss = noisy_gd_schedule(problem), problem.loss
+    schedule = given.completed(default)
+    if "step_size" in given.chosen or loss.classification or not loss.kink_jump:
+        return schedule
+    return replace(schedule, step_size=shrinking(default.step_size, schedule.steps))
 
 
 def _descent(fits: Sequence[_OpenFit]) -> Descent:

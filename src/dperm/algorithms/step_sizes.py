@@ -80,6 +80,16 @@ def step_sizes(size: StepSize, steps: int) -> Array:
     return sizes
 
 
+def shrinking(size: float, steps: int) -> StepSizes:
+    """`size` for the first half of `steps` steps, then falling linearly to 0 after the last one."""
+    words = f"{size:.12g}, falling linearly to 0 in the second half of {steps} steps"
+    return StepSizes(functools.partial(_shrinking, size, steps), words)
+
+
+def _shrinking(size: float, steps: int, count: int) -> Array:
+    return size * np.minimum(1.0, 2.0 * (1.0 - np.arange(count) / steps))
+
+
 class _Called:
     """The values of a function, which is called once per step."""
 
