@@ -252,8 +252,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
 
     # 1. coordinates in which the rows' second moments are about the identity
-    few = _few_long_rows(fit.problem, noise)
-    coordinates = learned_coordinates(fit, release, noise.scales, few, SHORTENING)
+    coordinates = learned_coordinates(fit, release, noise.scales, *_long_rows(fit.problem, noise))
     found = private_whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
     linear_map = found.linear_map
     clip, step, momentum = _descent(fit, given, schedule, smoothness, coordinates, found)
@@ -286,13 +285,14 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     )
 
 
-def _few_long_rows(problem: PublicProblem, noise: _Noise) -> float:
-    """Share of the rows that are longer than the learned bound on their norm.
+def _long_rows(problem: PublicProblem, noise: _Noise) -> tuple[float, float]:
+    """Share of the rows that exceed the learned norm, and the factor from that to the bound on their norms.
 
     A larger bound does not shorten the steps of whitened descents: with more signal they include more rows.
     """
-    few = 2.0 / problem.per_record().signal if noise.moments else FEW_LONG_ROWS
-    return min(few, FEW_LONG_ROWS)
+    if not noise.moments:
+        return FEW_LONG_ROWS, 1.0
+    return min(2.0 / problem.per_record().signal, FEW_LONG_ROWS), SHORTENING
 
 
 def _check_moments(fit: Fit, moments: str) -> None:
