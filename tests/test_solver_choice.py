@@ -15,6 +15,7 @@ MARGIN, FACTOR, ERRORS = 0.05, 1.25, 3.0
 
 # Where another solver was better by more. The column of the problem's table says which.
 EXCEPTIONS = {
+    ("10000 x 200 even, logistic", 0.1, 1e-06),  # by loss; it is 5 points less accurate
     ("adult part, hinge", 1.6, 0.0),
     ("adult part, hinge", 1.6, 1e-06),
     ("bank part, hinge", 1.6, 1e-06),
