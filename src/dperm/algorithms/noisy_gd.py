@@ -27,6 +27,7 @@ from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, scales_to
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import (
     clip_share,
+    gathers_at_a_kink,
     longest_gradient,
     softmax_clip,
     steeper_on_one_side,
@@ -269,13 +270,10 @@ def _opened(fit: Fit, given: NoisyGDArguments, fold: int = -1) -> _OpenFit:
 
 
 def _completed(given: NoisyGDArguments, problem: PublicProblem) -> NoisyGDArguments:
-    """The given settings, completed by default ones.
-
-    No step size is stable at the kink of a regression loss that many residuals come close to: steps shrink.
-    """
-    default, loss = noisy_gd_schedule(problem), problem.loss
+    """The given settings, completed by default ones."""
+    default = noisy_gd_schedule(problem)
     schedule = given.completed(default)
-    if "step_size" in given.chosen or loss.classification or not loss.kink_jump:
+    if "step_size" in given.chosen or not gathers_at_a_kink(problem.loss):
         return schedule
     return replace(schedule, step_size=shrinking(default.step_size, schedule.steps))
 

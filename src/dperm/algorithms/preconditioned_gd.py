@@ -37,12 +37,14 @@ from dperm.algorithms.private_whitening import Whitening, private_whitening, squ
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import (
     clip_share,
+    gathers_at_a_kink,
     longest_gradient,
     slope_in_range,
     steeper_on_one_side,
     target_range,
 )
 from dperm.algorithms.settings import Setting
+from dperm.algorithms.step_sizes import shrinking, step_sizes
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
 from dperm.losses.weighted import largest_weight
@@ -68,7 +70,8 @@ class PreconditionedGDSchedule(ScaleShares):
         those of the records shorter, the bound is lower, but at least a typical gradient. By default it is
         raised where the released norms say that a few rows are far longer than the others.
     step_size : float
-        Step on the mean gradient in whitened coordinates.
+        Step on the mean gradient in whitened coordinates. The default falls linearly to 0 in the second half
+        of a run if the loss of a real target has a kink.
     momentum : float
         Heavy-ball coefficient in [0, 1). By default it rises to up to 0.9 where the mean label, if released,
         says that the loss is flat because one label is rare, and to up to 0.97 where the mean of the rows
@@ -256,7 +259,9 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     found = private_whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
     linear_map = found.linear_map
     clip, step, momentum = _descent(fit, given, schedule, smoothness, coordinates, found)
-    reach = step / (1.0 - momentum)
+    shrinks = "step_size" not in given.chosen and gathers_at_a_kink(objective.loss)
+    sizes = step_sizes(shrinking(step, schedule.steps) if shrinks else step, schedule.steps)
+    travelled = np.sqrt(np.cumsum(sizes**2)) / (1.0 - momentum)  # by the noise of a unit in each step
 
     dual = velocity = np.zeros(objective.dimension)
     w = coordinates.start
@@ -270,9 +275,9 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         if objective.l2 > 0.0:
             gradient += linear_map @ objective.penalty_gradient(w)
         # 3. dual averaging: shrink weights that do not stand out from the accumulated noise
-        velocity = momentum * velocity - step * gradient
+        velocity = momentum * velocity - sizes[t - 1] * gradient
         dual = dual + velocity
-        noise_of_dual = reach * noise.gradient * sensitivity / fit.n * math.sqrt(t)
+        noise_of_dual = travelled[t - 1] * noise.gradient * sensitivity / fit.n
         least_kept = found.least_kept(noise_of_dual) if objective.loss.classification else 0.0
         w = coordinates.start + linear_map.transposed(_shrunk(dual, noise_of_dual, schedule, least_kept))
         average.add(w)

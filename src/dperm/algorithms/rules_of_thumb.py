@@ -202,6 +202,11 @@ def steeper_on_one_side(loss: Loss) -> bool:
     return bool(above != -below)
 
 
+def gathers_at_a_kink(loss: Loss) -> bool:
+    """Whether residuals come ever closer to a kink, where no step size is stable: default steps shrink."""
+    return not loss.classification and loss.kink_jump > 0.0
+
+
 def typical_clip(problem: PublicProblem) -> float:
     """A clip from public numbers; an unbounded slope is treated as a slope of 1.
 
