@@ -168,6 +168,38 @@ def test_more_budget_does_not_take_the_few_long_rows_for_typical(algorithm, unit
         assert algorithm(objective, epsilon, 1e-6, **settings).privacy.clip < 2.0 * unit
 
 
+def learned_norm_and_lengths(monkeypatch, algorithm, longest, **settings):
+    """The norm learned with hardly any noise, and the lengths of the rows, uniform up to the longest."""
+    rng, found, learn = np.random.default_rng(0), [], learned_coordinates._row_norm
+    X, lengths = rng.normal(size=(20000, 3)), longest * rng.uniform(size=20000)
+    X *= (lengths / np.linalg.norm(X, axis=1))[:, np.newaxis]
+    objective = Objective("logistic", X, np.sign(X[:, 0]), row_norm=1.0, n_threads=1)
+    monkeypatch.setattr(
+        learned_coordinates, "_row_norm", lambda *args: found.append(learn(*args)) or found[-1]
+    )
+    algorithm(objective, 100.0, 1e-6, steps=1, random_state=0, **settings)
+    return found[0], lengths
+
+
+def edge_above(norm):
+    """The next edge of a bin; edges are a factor of sqrt(2) apart."""
+    return 2.0 ** (0.5 * math.ceil(2.0 * math.log2(norm)))
+
+
+@pytest.mark.parametrize("longest", [1.0, 0.8, 0.1])
+def test_the_learned_norm_is_interpolated(monkeypatch, longest):
+    norm, lengths = learned_norm_and_lengths(monkeypatch, noisy_gd, longest)
+    exceeded = np.quantile(lengths, 0.98)
+    assert 0.995 * exceeded < norm < 0.99 * edge_above(exceeded)
+
+
+@pytest.mark.parametrize("longest", [1.0, 0.8, 0.1])
+def test_the_learned_norm_is_shortened_where_second_moments_are_released(monkeypatch, longest):
+    settings = {"column_share": 0.0}
+    norm, lengths = learned_norm_and_lengths(monkeypatch, preconditioned_gd, longest, **settings)
+    assert norm == pytest.approx(0.84 * edge_above(lengths.max()), rel=0.01)  # which hardly a row exceeds
+
+
 def test_the_learned_norm_has_the_limit_that_is_checked_before_the_charge():
     objective = Objective("absolute", np.full((9000, 2), 1e-6), np.ones(9000), row_norm=1.0, n_threads=1)
     settings = SHORT["dp_sgd_gradient"] | {"learn_scales": True, "random_state": 0}
