@@ -9,7 +9,7 @@ from sklearn.svm import LinearSVC
 from algorithms.problems import excess, objective, separable, zero_rows
 from dperm import Objective, datasets
 from dperm.accounting import Ledger, gdp_mu, units
-from dperm.algorithms import dp_sgd, fit, noisy_gd, noisy_gd_many, nonprivate
+from dperm.algorithms import dp_sgd, fit, noisy_gd, noisy_gd_many, nonprivate, preconditioned_gd
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule, typical_curvature
 from dperm.algorithms.problem import PublicProblem
 from dperm.errors import BudgetExceededError, PrivacyWarning
@@ -346,17 +346,23 @@ def test_fits_together_share_a_pass_per_step(monkeypatch):
     assert calls == [3, 3, 2, 1, 1]
 
 
+# Without whitening, thresholds and shrinkage it takes the same steps.
+PLAIN = {"moments": "none", "threshold": 0.0, "shrinkage": 0.0}
+
+
+@pytest.mark.parametrize(("algorithm", "plain"), [(noisy_gd, {}), (preconditioned_gd, PLAIN)])
 @pytest.mark.parametrize(
     ("loss", "chosen", "shrink"),
     [(Absolute(), {}, True), (Absolute(), {"step_size": 0.1}, False), (Huber(), {}, False)],
 )
-def test_default_steps_shrink_where_a_regression_loss_has_a_kink(loss, chosen, shrink):
+def test_default_steps_shrink_where_a_regression_loss_has_a_kink(algorithm, plain, loss, chosen, shrink):
     X = np.random.default_rng(0).normal(size=(500, 3)) / 2.0
     objective, seen = Objective(loss, X, X[:, 0], row_norm=2.0), []
-    settings = {"steps": 60, "momentum": 0.0, "learn_scales": False, "random_state": 0, **chosen}
-    noisy_gd(objective, 1.0, 1e-6, callback=seen.append, **settings)
+    settings = {"steps": 60, "momentum": 0.0, "learn_scales": False, "random_state": 0, **plain, **chosen}
+    result = algorithm(objective, 1.0, 1e-6, callback=seen.append, **settings)
     weights = np.array([np.zeros(3)] + [each["coef"] for each in seen])
     lengths = np.linalg.norm(np.diff(weights, axis=0), axis=1)
     sizes = lengths / [np.linalg.norm(each["gradient"]) for each in seen]
     expected = np.minimum(1.0, 2.0 * (1.0 - np.arange(60) / 60)) if shrink else np.ones(60)
     assert sizes / sizes[0] == pytest.approx(expected)
+    assert ("falling linearly" in str(result.privacy.public["step_size"])) == shrink

@@ -252,14 +252,15 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     length = math.sqrt(2.0 * objective.dimension)  # of a typical row whitened by powers of two, at most
     for clip in (schedule.clip * noise.scales.least_slope, max(schedule.clip, _RAISED_CLIP) * length):
         fit.check_gradient_noise(check.clip_norm("clip", clip * slope), noise.gradient)
-    release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip)
+    shrinks = "step_size" not in given.chosen and gathers_at_a_kink(objective.loss)
+    facts = {"step_size": shrinking(schedule.step_size, schedule.steps).words} if shrinks else {}
+    release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip, **facts)
 
     # 1. coordinates in which the rows' second moments are about the identity
     coordinates = learned_coordinates(fit, release, noise.scales, *_long_rows(fit.problem, noise))
     found = private_whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
     linear_map = found.linear_map
     clip, step, momentum = _descent(fit, given, schedule, smoothness, coordinates, found)
-    shrinks = "step_size" not in given.chosen and gathers_at_a_kink(objective.loss)
     sizes = step_sizes(shrinking(step, schedule.steps) if shrinks else step, schedule.steps)
     travelled = np.sqrt(np.cumsum(sizes**2)) / (1.0 - momentum)  # by the noise of a unit in each step
 
