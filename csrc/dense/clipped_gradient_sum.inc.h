@@ -156,10 +156,11 @@ ALWAYS_INLINE void NAME(add_and_multiply)(int exact, const struct NAME(sum) * su
                                           double *product) {
     const REAL *ahead[ROWS_IN_FLIGHT];
     NAME(rows_to_prefetch)(rows, second + ROWS_AHEAD, end, ROWS_IN_FLIGHT, next, ahead);
-    if (rows->batch)
+    if (rows->batch) {
+        NAME(prefetch_starts)(rows, second + sum->layout->rows_far);
         NAME(add_and_multiply_block)(exact, PREFETCH_BATCH, sum, rows, second, ahead, next,
                                      product);
-    else
+    } else
         NAME(add_and_multiply_block)(exact, PREFETCH_ROWS, sum, rows, second, ahead, next, product);
 }
 

@@ -174,8 +174,7 @@ struct NAME(prefetched) {
 };
 
 /* Rows `near` and `far` of a batch, to be prefetched while the row at `there` is multiplied;
- * `there` itself in place of rows past the last. Prefetches the norm and target of row `far` right
- * here, since prefetching those of a whole block at once would stall. */
+ * `there` itself in place of rows past the last. For norms and targets, see prefetch_starts(). */
 ALWAYS_INLINE struct NAME(prefetched)
     NAME(prefetched_of_batch)(const struct dense_rows *rows, int64_t near, int64_t far,
                               const REAL *there) {
@@ -183,13 +182,23 @@ ALWAYS_INLINE struct NAME(prefetched)
     const REAL *x = rows->x;
     if (near < rows->n_rows)
         prefetched.near = x + rows->batch[near] * rows->n_columns;
-    if (far < rows->n_rows) {
-        const int64_t place = rows->batch[far];
-        prefetched.far = x + place * rows->n_columns;
-        __builtin_prefetch(rows->norms + place, 0, 3);
-        __builtin_prefetch((const REAL *)rows->y + place, 0, 3);
-    }
+    if (far < rows->n_rows)
+        prefetched.far = x + rows->batch[far] * rows->n_columns;
     return prefetched;
+}
+
+/* Prefetches the first cache line, norm and target of ROWS_IN_FLIGHT rows of a batch, or of those
+ * there are, from row `first` on. Such rows are on pages that the TLB has not seen, and a prefetch
+ * retires after its page walk: issued together, the walks overlap. */
+ALWAYS_INLINE void NAME(prefetch_starts)(const struct dense_rows *rows, int64_t first) {
+    const int64_t left = rows->n_rows - first, n = left < ROWS_IN_FLIGHT ? left : ROWS_IN_FLIGHT;
+    const REAL *x = rows->x, *y = rows->y;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t place = rows->batch[first + i];
+        __builtin_prefetch(x + place * rows->n_columns, 0, 2);
+        __builtin_prefetch(rows->norms + place, 0, 3);
+        __builtin_prefetch(y + place, 0, 3);
+    }
 }
 
 /* Addresses of the n rows from `next` on, to be prefetched while those of a block are multiplied;
