@@ -28,6 +28,7 @@ from dperm.losses import Hinge, Huber, Logistic, Pinball, SquaredError
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import watch_releases
 from dperm.objective.row_scaling import RowScaling
+from reference.real_data import load_or_skip
 
 
 def labelled(n=20_000, d=12, loose=1.0, shrunk=1.0, positives=0.5):
@@ -248,6 +249,19 @@ def test_a_few_large_entries_do_not_hide_that_a_column_is_small(monkeypatch):
         assert (factors[:, -1] >= 2.0).all()
 
 
+@pytest.mark.parametrize("l2", [0.0, 0.01, 1.0])
+def test_small_columns_are_not_scaled_up_far_where_the_ridge_term_is_steep(monkeypatch, l2):
+    """Rows are a tenth as long as they might be; one column is a hundred times smaller still."""
+    rng = np.random.default_rng(0)
+    X = np.hstack([rng.choice([-0.1, 0.1], (20_000, 8)), rng.uniform(-1e-3, 1e-3, (20_000, 1))])
+    objective = Objective("logistic", X, rng.choice([-1.0, 1.0], 20_000), row_norm=3.0, l2=l2)
+    factors = learned_factors(monkeypatch, objective, 4.0, seeds=3)
+    curvature = 0.25 * 0.1**2
+    assert (factors[:, :-1] == 1.0).all()
+    largest = 4.0 * math.sqrt(1.0 + curvature / l2) if l2 else 32.0
+    np.testing.assert_allclose(factors[:, -1], largest, rtol=0.5)
+
+
 @learners
 def test_the_ridge_term_is_transformed_to_learned_coordinates(algorithm):
     """In rescaled coordinates the ridge term differs between the axes."""
@@ -257,6 +271,16 @@ def test_the_ridge_term_is_transformed_to_learned_coordinates(algorithm):
     objective = Objective(Huber(target_bound=2.0), X, y, row_norm=30.0, l2=0.1, fit_intercept=True)
     reached = excess(objective, algorithm, learn_scales=True)
     assert reached < 0.1 * (objective.value(np.zeros(9)) - objective.value(nonprivate(objective).coef))
+
+
+@pytest.mark.parametrize("algorithm", [noisy_gd, dp_sgd, dp_lssgd, dp_lsadam, dp_agd, preconditioned_gd])
+def test_descents_get_away_from_a_constant_that_a_strong_ridge_term_makes_costly(algorithm):
+    """Grades of 3 to 9 are predicted by an intercept of 3: the others of the weights do the rest."""
+    data = load_or_skip("wine_quality", dense=True)
+    loss = Huber(target_bound=9.0)
+    intercept = {"fit_intercept": True, "penalize_intercept": True}
+    objective = Objective(loss, data.X, data.y, l2=0.1, row_norm=data.row_norm, **intercept)
+    assert excess(objective, algorithm) < 0.02  # at the weights 0 it is 4.1
 
 
 def in_unit(unit):

@@ -65,8 +65,7 @@ def learned_coordinates(
     ridge = unit * ridge_as_norm(objective)
     scales, row_norm = np.full(objective.dimension, unit), objective.row_norm * unit
     if noise.columns:
-        largest = max(1.0, 1.0 / ridge) if ridge else math.inf
-        scales[: objective.n_columns] *= np.minimum(_column_scales(fit, release, noise.columns), largest)
+        scales[: objective.n_columns] *= _column_scales(fit, release, noise.columns)
         if (scales > unit).any():
             row_norm *= 2.0
     if noise.norms:
@@ -120,6 +119,7 @@ class Frame:
             row_norm=found.scaling.row_norm,
             l2=problem.l2 * typical**2,
             spread=found.spread,
+            start_penalty=objective.penalty(found.start),
             attained=True,
         )
         return cls(found.start, there, released, rounded.factors, rounded)
@@ -139,7 +139,8 @@ class Frame:
                 bound = math.hypot(of_columns, unit * intercept)
             problem = replace(problem, row_norm=min(bound, longest) / unit, attained=True)
         start, spread = _from_labels(fit, release, noise.labels)
-        return cls(start, replace(problem, loss=objective.loss, spread=spread), released)
+        there = replace(problem, loss=objective.loss, spread=spread, start_penalty=objective.penalty(start))
+        return cls(start, there, released)
 
     @property
     def scaling(self) -> RowScaling | None:
@@ -231,7 +232,18 @@ def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
     median = int(np.quantile(place[found], 0.5, method="lower"))
     there = np.take_along_axis(entries, place[:, np.newaxis], axis=1)[:, 0]
     small = found & (place > median) & (there > 2.0 * reach[:, median])
-    return np.where(small, 0.5 * 4.0 ** (place - median), 1.0)
+    size = objective.row_norm * math.sqrt(float(np.median(moment[found, -1])) / fit.n)
+    return np.where(small, np.minimum(0.5 * 4.0 ** (place - median), _largest_factor(objective, size)), 1.0)
+
+
+def _largest_factor(objective: Objective, size: float) -> float:
+    """Limit on the factor of a column, where entries of the median column have this root mean square.
+
+    The ridge term has the same curvature along all columns, until some are scaled up. The limit is four times
+    the factor that makes a column of zeros as steep as the median one, loss and ridge term together.
+    """
+    ridge = ridge_as_norm(objective)
+    return 4.0 * math.hypot(1.0, size / ridge) if ridge else math.inf
 
 
 def _unit(row_norm: float) -> float:

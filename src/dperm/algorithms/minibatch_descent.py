@@ -23,6 +23,7 @@ from dperm.algorithms.private_scales import (
     scales_to_learn,
 )
 from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.rules_of_thumb import longest_gradient, quicker_under_ridge
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_rules import Adam, HeavyBall, project
 from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
@@ -92,8 +93,11 @@ def default_schedule(problem: PublicProblem, optimizer: str, steps: int | None =
     """
     schedule = minibatch_schedule(problem)
     if optimizer == "adam":
-        # From the best constant, predictions of real targets need to move by their spread at most.
-        reach = 0.04 * problem.spread if problem.spread < math.inf else 0.3
+        reach = 0.3
+        if problem.spread < math.inf:
+            # From the best constant, predictions need to move by the spread at most if the ridge is weak.
+            longest = longest_gradient(problem.loss, problem.row_norm, noisy=True, spread=problem.spread)
+            reach = 0.04 * problem.spread * quicker_under_ridge(problem, longest, schedule.steps)
         return replace(schedule, step_size=reach / problem.row_norm, momentum=0.9)
     if steps is None:
         steps = math.ceil(_SOFTMAX_PASSES * problem.n / schedule.batch_size)

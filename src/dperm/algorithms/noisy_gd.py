@@ -29,6 +29,7 @@ from dperm.algorithms.rules_of_thumb import (
     clip_share,
     gathers_at_a_kink,
     longest_gradient,
+    quicker_under_ridge,
     softmax_clip,
     steeper_on_one_side,
     typical_curvature,
@@ -84,7 +85,7 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
 
     With a ridge term, heavy ball converges fastest and oscillates least if ``reach = step_size /
     (1 - momentum)`` is about ``1 / sqrt(l2 smoothness)``; the default is at most half of that, or a seventh
-    if the descent starts from a constant prediction.
+    if the descent starts from a constant prediction and the ridge term is weak.
 
     No step size is stable at a kink shared by many records: the weights oscillate across it by the length of
     a step. With a ridge term the start is forgotten within ``1/(l2 reach)`` steps. A run of 20 such times is
@@ -118,7 +119,8 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
         reach *= _REACH_AT_KINKS
     if l2 > 0.0:
         fastest = 1.0 / math.sqrt(l2 * (plain + l2))
-        reach = min(reach, (0.15 if from_constant else 0.5) * fastest)
+        slower = 0.3 * quicker_under_ridge(problem, lipschitz, steps) if from_constant else 1.0
+        reach = min(reach, 0.5 * slower * fastest)
     if loss.kink_jump > 0.0 and l2 > 0.0:
         reach = min(reach, _FORGETTING_TIMES / (l2 * steps))
     step_size = min(3.6 / (clipped + l2), 0.1 * reach)

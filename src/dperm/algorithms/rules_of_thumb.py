@@ -172,6 +172,8 @@ def affordable_noise(problem: PublicProblem) -> float:
 
 # Excess risk from noise up to which a ridge term raises the clip, in units of the loss at zero weights.
 _MAX_RISK_UNDER_RIDGE = 0.003
+# Times over which a descent from a constant prediction should forget it under a strong ridge term.
+_FORGETTING_TIMES_FROM_CONSTANT = 10.0
 
 
 def clip_share(problem: PublicProblem, longest: float, least: float) -> float:
@@ -184,10 +186,33 @@ def clip_share(problem: PublicProblem, longest: float, least: float) -> float:
     that is a small share of the loss at 0.
     """
     problem = problem.per_record()
-    cost = _MAX_RISK_UNDER_RIDGE * usual_loss_at_zero(problem.loss)
-    ridge = problem.signal * math.sqrt(8.0 * problem.l2 * cost) / longest
     typical = 1200.0 if problem.attained and not problem.loss.classification else 4800.0
-    return min(1.0, max(math.sqrt(problem.signal / typical), least, ridge))
+    return min(1.0, max(math.sqrt(problem.signal / typical), least, share_under_ridge(problem, longest)))
+
+
+def share_under_ridge(problem: PublicProblem, longest: float) -> float:
+    """Ratio of a clip to the longest gradient up to which the ridge term keeps the noise harmless.
+
+    From 1 on it does so without clipping.
+    """
+    problem = problem.per_record()
+    cost = _MAX_RISK_UNDER_RIDGE * usual_loss_at_zero(problem.loss)
+    return problem.signal * math.sqrt(8.0 * problem.l2 * cost) / longest
+
+
+def quicker_under_ridge(problem: PublicProblem, longest: float, steps: int) -> float:
+    """Factor on the distance of a descent from a constant prediction: above 1 under a strong ridge term.
+
+    A term that matters at the start pulls the optimum far from there, and limits the effect of noise. Few
+    steps take longer strides, but at most 0.3 times those that converge fastest with momentum, and no longer
+    than it takes to forget the start ten times over.
+    """
+    if problem.start_penalty == 0.0:
+        return 1.0
+    matters = problem.start_penalty / typical_loss_at_start(problem)
+    curvature = typical_curvature(problem.loss, problem.row_norm, problem.spread) + problem.l2
+    enough = _FORGETTING_TIMES_FROM_CONSTANT / (0.5 * steps * math.sqrt(problem.l2 / curvature))
+    return max(1.0, min(matters, share_under_ridge(problem, longest), enough, 1.0) / 0.3)
 
 
 def steeper_on_one_side(loss: Loss) -> bool:
