@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from dperm.accounting import GaussianRelease, Neighbours, ScheduledBudget, paper
+from dperm.accounting.output_sensitivity import permutation_sgd_decreasing_sensitivity
 from dperm.accounting.permutation_sensitivity import averaged_count_sigma, count_sensitivity, glm_kappa
 from dperm.accounting.step_size import numeric_step_size, output_step_size
 from dperm.algorithms import rules_of_thumb as rules
@@ -46,6 +48,8 @@ _MOST_PASSES = 20
 # What the noise may cost, as a share of the loss at 0: the fit should not be much worse than none. Losses of
 # residuals grow faster than their slope at 0 suggests. Found on public data sets.
 _NOISE_SHARE, _NOISE_SHARE_OF_RESIDUALS = 0.5, 0.075
+# The same for decreasing steps, and for a clip above the usual one.
+_NOISE_SHARE_OF_DECREASING, _NOISE_SHARE_OF_LONGER_CLIPS = 0.05, 0.003
 # Without noise: least number of gradient evaluations, and the most passes for them.
 _EXACT_GRADIENTS, _MOST_EXACT_PASSES = 4e6, 2000
 # Largest prediction at the optimum that noiseless steps are chosen for: the further a run may go, the more
@@ -69,7 +73,8 @@ class DPSGDOutputArguments(Schedule, SecretTrainingTerms):
         :func:`dperm.accounting.step_size.output_step_size`. At most ``2 / (l2 + beta)`` for a smooth loss.
     step_sizes : {"constant", "decreasing"}
         "decreasing": ``min(1/(l2 + beta), 1/(l2 t))`` in step t, for smooth losses with ``l2 > 0`` and
-        permutations; the last iterate is released.
+        permutations; the last iterate is released. The default where the ridge term is so strong that their
+        noise is harmless.
     phases : int
         Number of phases. Each phase gets half of the remaining records, starts at the released weights of
         the phase before and takes steps a quarter as long. About ``log2(n)`` in the paper, with one pass; for
@@ -79,7 +84,8 @@ class DPSGDOutputArguments(Schedule, SecretTrainingTerms):
     clip : float
         Bound on the norm of one record's gradient; infinite where the loss bounds it, by its slope or (soft
         margin, power) by how far descent can get from 0, which acts as a radius. By default from public
-        numbers: see :func:`dperm.algorithms.rules_of_thumb.typical_clip`.
+        numbers: see :func:`dperm.algorithms.rules_of_thumb.typical_clip`; with decreasing steps larger, as
+        far as the noise stays harmless.
     output : {"average", "last"}
         Mean of the iterates ``w_1 .. w_T`` (default for constant steps), or ``w_(T+1)``.
     sampling : {"permutation", "uniform"}
@@ -99,7 +105,7 @@ class DPSGDOutputArguments(Schedule, SecretTrainingTerms):
     passes: Setting[int] = Setting(check.step_count)
     step_size: Setting[float] = Setting(check.positive)
     batch_size: Setting[int] = Setting(check.positive_integer, 1)
-    step_sizes: Setting[str] = Setting(check.one_of("constant", "decreasing"), "constant")
+    step_sizes: Setting[str] = Setting(check.one_of("constant", "decreasing"))
     radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
     clip: Setting[float] = Setting(check.clip_norm_or_infinite)
     output: Setting[str] = Setting(check.one_of("average", "last"))
@@ -146,16 +152,18 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     objective = fit.objective
     # 1. settings: missing ones follow from public numbers
     clipped = given.radius == math.inf and not fit.as_published
-    settings = given.completed(
+    law = _noise_law(fit, given)
+    fit.check_batch_size(given.batch_size)
+    settings = given.completed(**_under_strong_ridge(fit, given, law)).completed(
         passes=1,
         step_size=1.0,
+        step_sizes="constant",
         clip=rules.typical_clip(replace(fit.problem, l2=0.0)) if clipped else math.inf,
-        output="last" if given.decreasing else "average",
         sampling="uniform" if fit.as_published else "permutation",
         smooth_kink=not fit.as_published,
     )
+    settings = settings.completed(output="last" if settings.decreasing else "average")
     _check_combination(fit, settings, given.step_size)
-    law = _noise_law(fit, settings)
     settings = _with_defaults(fit, settings, given, law)
     # 2. the secret order of the records, and how far one of them can move the result
     fit.check_size_cap()
@@ -193,9 +201,43 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
 # -- settings ----------------------------------------------------------------------------------------
 
 
+def _under_strong_ridge(fit: Fit, given: DPSGDOutputArguments, law: str) -> dict[str, Any]:
+    """Decreasing steps and a clip for them, if their noise is harmless; otherwise nothing."""
+    own = fit.objective
+    needed = {"step_size": None, "phases": 1, "output": "last", "sampling": "permutation", "radius": math.inf}
+    others = any(getattr(given, name) not in (value, None) for name, value in needed.items())
+    refused = Needs(smooth=True, strongly_convex=True).refusal(own) is not None
+    if others or refused or given.step_sizes == "constant" or fit.as_published or not fit.problem.private:
+        return {}
+    slope = own.loss.lipschitz(own.row_norm)
+    longest = slope if slope < math.inf else rules.usual_gradient(own.loss, own.row_norm)
+    usual = rules.typical_clip(replace(fit.problem, l2=0.0)) if given.clip is None else given.clip
+    share = _noise_of_decreasing_steps(fit, given.batch_size, law)
+    if given.step_sizes is None and share * min(usual, longest) ** 2 > _NOISE_SHARE_OF_DECREASING:
+        return {}
+    affordable = math.sqrt(_NOISE_SHARE_OF_LONGER_CLIPS / share)
+    return {"step_sizes": "decreasing", "clip": max(usual, min(affordable, longest))}
+
+
+def _noise_of_decreasing_steps(fit: Fit, batch_size: int, law: str) -> float:
+    """What their noise may cost for a clip of 1, as a share of the loss at 0.
+
+    Noise of variance ``s^2`` on each weight costs at most ``s^2 (beta + d l2) / 2``.
+    """
+    own, used = fit.objective, fit.n // batch_size * batch_size
+    distance = permutation_sgd_decreasing_sensitivity(used, batch_size, 1.0, own.l2, neighbors=fit.neighbors)
+    curvature = own.loss.smoothness(own.row_norm) + own.dimension * own.l2
+    cost = 0.5 * curvature * (distance / _gaussian_mu(fit, law)) ** 2
+    return cost / rules.typical_loss_at_zero(own.loss)
+
+
+def _gaussian_mu(fit: Fit, law: str) -> float:
+    """The budget of Gaussian noise with the same mean square on each weight."""
+    return fit.epsilon / math.sqrt(fit.objective.dimension + 1.0) if law == "norm_laplace" else fit.mu
+
+
 def _check_combination(fit: Fit, settings: DPSGDOutputArguments, given_step_size: float | None) -> None:
     """Raise ValueError for incompatible settings."""
-    fit.check_batch_size(settings.batch_size)
     if fit.n // settings.batch_size < 2 and settings.output == "average":
         raise ValueError("output='average' needs at least two batches: with one the average is 0")
     if settings.sampling == "uniform" and settings.batch_size != 1:
@@ -242,8 +284,7 @@ def _with_defaults(
 ) -> DPSGDOutputArguments:
     """Fill in passes and step size if they were not given."""
     loss, row_norm, radius = fit.objective.loss, fit.objective.row_norm, settings.radius
-    # That of Gaussian noise with the same mean square.
-    mu = fit.epsilon / math.sqrt(fit.objective.dimension + 1.0) if law == "norm_laplace" else fit.mu
+    mu = _gaussian_mu(fit, law)
     if only_the_loss_bounds_gradients(loss, row_norm, settings.clip, radius):
         longest = gradient_bound(
             loss, row_norm, rules.typical_reach(replace(fit.problem, l2=0.0)), settings.clip
