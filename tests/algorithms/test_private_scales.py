@@ -195,10 +195,13 @@ def test_the_learned_norm_is_interpolated(monkeypatch, longest):
 
 
 @pytest.mark.parametrize("longest", [1.0, 0.8, 0.1])
-def test_the_learned_norm_is_shortened_where_second_moments_are_released(monkeypatch, longest):
-    settings = {"column_share": 0.0}
+@pytest.mark.parametrize(("moments", "factor"), [("gram", 0.84), ("columns", 0.84), ("diagonal", 1.0)])
+def test_the_learned_norm_is_shortened_where_square_moments_are_released(
+    monkeypatch, longest, moments, factor
+):
+    settings = {"column_share": 0.0, "moments": moments}
     norm, lengths = learned_norm_and_lengths(monkeypatch, preconditioned_gd, longest, **settings)
-    assert norm == pytest.approx(0.84 * edge_above(lengths.max()), rel=0.01)  # which hardly a row exceeds
+    assert norm == pytest.approx(factor * edge_above(lengths.max()), rel=0.01)  # which hardly a row exceeds
 
 
 def test_the_learned_norm_has_the_limit_that_is_checked_before_the_charge():

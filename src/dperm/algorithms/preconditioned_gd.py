@@ -257,7 +257,8 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     release = fit.open("preconditioned_gd", fit.budget(), schedule, relative_clip=schedule.clip, **facts)
 
     # 1. coordinates in which the rows' second moments are about the identity
-    coordinates = learned_coordinates(fit, release, noise.scales, *_long_rows(fit.problem, noise))
+    few, shortening = _long_rows(fit.problem, schedule.moments if noise.moments else "none")
+    coordinates = learned_coordinates(fit, release, noise.scales, few, shortening)
     found = private_whitening(fit, release, noise.moments, schedule.moments, coordinates.scaling)
     linear_map = found.linear_map
     clip, step, momentum = _descent(fit, given, schedule, smoothness, coordinates, found)
@@ -291,14 +292,16 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     )
 
 
-def _long_rows(problem: PublicProblem, noise: _Noise) -> tuple[float, float]:
+def _long_rows(problem: PublicProblem, moments: str) -> tuple[float, float]:
     """Share of the rows that exceed the learned norm, and the factor from that to the bound on their norms.
 
-    A larger bound does not shorten the steps of whitened descents: with more signal they include more rows.
+    A larger bound does not shorten the steps of whitened descents: with more signal they include more rows. A
+    diagonal matrix is little noise, which is not worth shortening rows for.
     """
-    if not noise.moments:
+    if moments == "none":
         return FEW_LONG_ROWS, 1.0
-    return min(2.0 / problem.per_record().signal, FEW_LONG_ROWS), SHORTENING
+    few = min(2.0 / problem.per_record().signal, FEW_LONG_ROWS)
+    return few, 1.0 if moments == "diagonal" else SHORTENING
 
 
 def _check_moments(fit: Fit, moments: str) -> None:
