@@ -25,8 +25,8 @@ LEAST_NORM = 2.0 ** (-1.5 - 0.5 * _NORM_BINS)
 _MAGNITUDE_BINS = 6  # factors of 4 below row_norm / sqrt(n_columns), the size of equal entries
 #: Share of the rows that are longer than the learned bound on their norm.
 FEW_LONG_ROWS = 0.02
-#: Factor of that bound where a matrix of second moments is released. Less noise on them is worth scaling down more rows;
-#: their steps do not depend on the bound, whereas those of first-order methods would be longer.
+#: Factor of that bound where a matrix of second moments is released. Less noise on it is worth scaling down
+#: more rows; their steps do not depend on the bound, whereas those of first-order methods would be longer.
 SHORTENING = 0.84
 
 
