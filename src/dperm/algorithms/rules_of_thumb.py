@@ -204,8 +204,8 @@ def quicker_under_ridge(problem: PublicProblem, longest: float, steps: int) -> f
     """Factor on the distance of a descent from a constant prediction: above 1 under a strong ridge term.
 
     A term that matters at the start pulls the optimum far from there, and limits the effect of noise. Few
-    steps take longer strides, but at most 0.3 times those that converge fastest with momentum, and no longer
-    than it takes to forget the start ten times over.
+    steps take longer strides: as long as it takes to forget the start ten times over, and at most 1 / 0.3
+    times as long.
     """
     if problem.start_penalty == 0.0:
         return 1.0
