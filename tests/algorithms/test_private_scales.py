@@ -278,7 +278,7 @@ def test_the_ridge_term_is_transformed_to_learned_coordinates(algorithm):
 
 @pytest.mark.parametrize("algorithm", [noisy_gd, dp_sgd, dp_lssgd, dp_lsadam, dp_agd, preconditioned_gd])
 def test_descents_get_away_from_a_constant_that_a_strong_ridge_term_makes_costly(algorithm):
-    """Grades of 3 to 9 are predicted by an intercept of 3: the others of the weights do the rest."""
+    """Grades of 3 to 9 are predicted by an intercept of 3; the other weights do the rest."""
     data = load_or_skip("wine_quality", dense=True)
     loss = Huber(target_bound=9.0)
     intercept = {"fit_intercept": True, "penalize_intercept": True}

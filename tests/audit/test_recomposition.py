@@ -406,6 +406,7 @@ CASES = [
     Case("dp_sgd_output", by_gaussian_or_sum, EXACT),
     Case("dp_sgd_output", by_gaussian_or_sum, EXACT, {"mechanism": "gaussian", "passes": 2}),
     Case("dp_sgd_output", by_gaussian_or_sum, EXACT, {"mechanism": "gaussian", "sampling": "uniform"}),
+    Case("dp_sgd_output", by_gaussian_or_sum, EXACT, {"mechanism": "gaussian", "step_sizes": "decreasing"}),
     Case("dp_sgd_output", by_phases, EXACT, {"mechanism": "gaussian", "phases": 5}),
     Case("dp_sgd_output", by_phases, EXACT, {"phases": 3, **PURE}),
     Case("output_perturbation_gd", by_gaussian_or_sum, EXACT),

@@ -128,6 +128,7 @@ CASES = {
 FIXED_SIZE = {"sampling": "without_replacement", "batch_size": 40}
 EPOCHS = {"sampling": "permutation", "batch_size": 10}
 UNIFORM = {"sampling": "uniform", "counts": "averaged", "passes": 10, "step_size": 0.05}
+DECREASING = {"clip": 0.01, "mechanism": "gaussian", "step_sizes": "decreasing", "passes": 3}
 
 
 def of_classes(name):
@@ -152,6 +153,11 @@ CASES |= {
     "dp_lssgd, epochs": Case("dp_lssgd", CONFIGURATIONS["dp_lssgd"], EPOCHS, by_record=True),
     "dp_sgd_output, uniform": Case(
         "dp_sgd_output", CONFIGURATIONS["dp_sgd_output"], UNIFORM, by_record=True, shown=0.3
+    ),
+    "dp_sgd_output, decreasing": Case(
+        "dp_sgd_output",
+        replace(CONFIGURATIONS["dp_sgd_output"], settings=DECREASING, l2=0.5),
+        by_record=True,
     ),
     "noisy_gd, classes": of_classes("noisy_gd"),
     "dp_agd, classes": of_classes("dp_agd"),

@@ -158,7 +158,7 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
         passes=1,
         step_size=1.0,
         step_sizes="constant",
-        clip=rules.typical_clip(replace(fit.problem, l2=0.0)) if clipped else math.inf,
+        clip=_usual_clip(fit) if clipped else math.inf,
         sampling="uniform" if fit.as_published else "permutation",
         smooth_kink=not fit.as_published,
     )
@@ -211,12 +211,17 @@ def _under_strong_ridge(fit: Fit, given: DPSGDOutputArguments, law: str) -> dict
         return {}
     slope = own.loss.lipschitz(own.row_norm)
     longest = slope if slope < math.inf else rules.usual_gradient(own.loss, own.row_norm)
-    usual = rules.typical_clip(replace(fit.problem, l2=0.0)) if given.clip is None else given.clip
+    usual = _usual_clip(fit) if given.clip is None else given.clip
     share = _noise_of_decreasing_steps(fit, given.batch_size, law)
     if given.step_sizes is None and share * min(usual, longest) ** 2 > _NOISE_SHARE_OF_DECREASING:
         return {}
     affordable = math.sqrt(_NOISE_SHARE_OF_LONGER_CLIPS / share)
     return {"step_sizes": "decreasing", "clip": max(usual, min(affordable, longest))}
+
+
+def _usual_clip(fit: Fit) -> float:
+    """The default clip, which does not count on the ridge term."""
+    return rules.typical_clip(replace(fit.problem, l2=0.0))
 
 
 def _noise_of_decreasing_steps(fit: Fit, batch_size: int, law: str) -> float:
