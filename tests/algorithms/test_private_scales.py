@@ -24,7 +24,7 @@ from dperm.algorithms import (
 from dperm.algorithms.learned_coordinates import LEAST_NORM
 from dperm.algorithms.private_scales import scale_shares
 from dperm.algorithms.problem import PublicProblem
-from dperm.losses import Hinge, Huber, Logistic, Pinball, SquaredError
+from dperm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Pinball, SquaredError
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import watch_releases
 from dperm.objective.row_scaling import RowScaling
@@ -284,6 +284,18 @@ def test_descents_get_away_from_a_constant_that_a_strong_ridge_term_makes_costly
     intercept = {"fit_intercept": True, "penalize_intercept": True}
     objective = Objective(loss, data.X, data.y, l2=0.1, row_norm=data.row_norm, **intercept)
     assert excess(objective, algorithm) < 0.02  # at the weights 0 it is 4.1
+
+
+@pytest.mark.parametrize("loss", [EpsilonInsensitive(0.1, target_bound=1.0), Absolute(target_bound=1.0)])
+def test_a_loose_row_norm_does_not_make_clipping_outweigh_a_strong_ridge_term(loss):
+    """Gradients clipped far below the length of the rows are weak beside the ridge term."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 20)) / math.sqrt(20)
+    signal = X @ rng.normal(size=20)
+    y = np.clip(0.5 + 0.2 * signal / signal.std(), 0.0, 1.0)
+    intercept = {"fit_intercept": True, "penalize_intercept": True}
+    tight, loose = (Objective(loss, X, y, l2=1.0, row_norm=norm, **intercept) for norm in (3.0, 60.0))
+    assert excess(loose, preconditioned_gd) < 4 * excess(tight, preconditioned_gd)
 
 
 def in_unit(unit):

@@ -39,6 +39,7 @@ from dperm.algorithms.rules_of_thumb import (
     clip_share,
     gathers_at_a_kink,
     longest_gradient,
+    share_under_ridge,
     slope_in_range,
     steeper_on_one_side,
     target_range,
@@ -49,6 +50,7 @@ from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
 from dperm.losses.weighted import largest_weight
 from dperm.objective.objective import Array, Objective
+from dperm.objective.row_scaling import RowScaling
 
 
 class PreconditionedGDSchedule(ScaleShares):
@@ -412,10 +414,11 @@ def _descent(
     The schedule was made for that smoothness; class weights may only just have been released.
     """
     loss, spread = fit.objective.loss, coordinates.spread
-    relative_clip, momentum = schedule.clip, schedule.momentum
+    clip, momentum = found.clip(schedule.clip), schedule.momentum
     if "clip" not in given.chosen:
         raised = _raised_clip(loss, fit.problem.per_record(), found.longest)
-        relative_clip = max(relative_clip, raised)
+        under_ridge = _clip_under_ridge(fit.problem, coordinates.scaling, found)
+        clip = max(found.clip(max(schedule.clip, raised)), under_ridge)
     units = math.inf if "step_size" in given.chosen else spread
     step = schedule.step_size * smoothness / _smoothness(loss, units)
     if fit.objective.l2 > 0.0:
@@ -430,7 +433,21 @@ def _descent(
         # Where the start says that labels are rare, there is a long way to go.
         flatness = _flatness(fit.objective, coordinates.start, found.ridge_share)
         momentum = max(momentum, min(1.0 - (1.0 - momentum) * flatness, 0.9))
-    return _slope(loss, spread) * found.clip(relative_clip), step, momentum
+    return _slope(loss, spread) * clip, step, momentum
+
+
+def _clip_under_ridge(problem: PublicProblem, scaling: RowScaling, found: Whitening) -> float:
+    """A clip up to which a ridge term keeps the noise harmless, at most a typical gradient of slope 1.
+
+    The schedule knows it for the public bound on the row norms, this for the learned one. Gradients of losses
+    for real targets with a largest slope are long from start to end, unlike those of others.
+    """
+    slope = problem.loss.lipschitz(1.0)
+    if problem.loss.classification or slope == math.inf or not problem.private:
+        return 0.0
+    there = replace(problem, l2=problem.l2 * float(np.median(scaling.column_scales)) ** 2)
+    share = 0.5 * share_under_ridge(there, slope * scaling.row_norm)
+    return found.row_length * min(share * max(found.longest, 1.0), 1.0)
 
 
 def _flatness(objective: Objective, start: Array, ridge_share: float) -> float:
