@@ -153,8 +153,8 @@ def test_the_parent_is_not_a_candidate_in_paper_mode():
         assert all(entry["candidate"] < 4 for entry in result.history)
 
 
-def schedule_of(rho, dimension=1, row_norm=1.0):
-    return privgene_schedule(PublicProblem(50_000, dimension, 1.0, Logistic(), row_norm), rho)
+def schedule_of(rho, dimension=1, row_norm=1.0, loss=None):
+    return privgene_schedule(PublicProblem(50_000, dimension, 1.0, loss or Logistic(), row_norm), rho)
 
 
 def test_schedule_grows_with_the_budget_and_scales_with_the_rows():
@@ -170,3 +170,15 @@ def test_schedule_grows_with_the_budget_and_scales_with_the_rows():
         PublicProblem(50_000, 1, 1.0, Logistic(), 1.0), 1.0
     )
     assert schedule_of(0.01, row_norm=4.0).stride == schedule_of(0.01).stride / 4
+
+
+def test_strides_grow_with_the_range_of_real_targets():
+    """Targets of 0 to 9 need predictions that strides of 2/R do not add up to."""
+    for bound, stride in ((1.0, 2.0), (9.0, 7.2), (math.inf, 2.0)):
+        assert schedule_of(0.01, loss=Huber(target_bound=bound)).stride == pytest.approx(stride)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (5000, 8))
+    y = 2.0 + X @ [0.5, 1.0, 0.5, 1.0, 0.5, 1.0, 0.5, 2.0]
+    objective = Objective(Huber(target_bound=9.0), X, y, row_norm=3.0, fit_intercept=True)
+    fits = [privgene(objective, 0.1, 1e-6, random_state=seed).coef for seed in range(3)]
+    assert np.mean([objective.value(w) for w in fits]) < 0.06 * objective.value(np.zeros(9))

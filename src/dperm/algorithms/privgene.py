@@ -63,12 +63,14 @@ def privgene_schedule(problem: PublicProblem, rho: float) -> PrivGeneSchedule:
     -----
     One selection can distinguish mean changes of loss that differ by about ``h sqrt(T/rho)/n``. The number T
     of generations grows with the square root of ``n sqrt(rho)``, so a larger budget buys both more and better
-    steps. Strides start at ``2/R``, an effect of at most 2 on a prediction, and shrink to a sixth. Entries
-    are assumed to be at most 1, like those of scaled columns and the intercept. The constants were found on
-    public data sets; ``bench/accuracy.py`` measures them. Without noise strides shrink to a thousandth,
-    in up to 2000 generations with ``1e8`` loss evaluations in total, or in 500.
+    steps. Strides start at ``2/R``, an effect of at most 2 on a prediction, or at ``0.8 Y/R`` with real
+    targets of a larger bound Y, and shrink to a sixth. Entries are assumed to be at most 1, like those of
+    scaled columns and the intercept. The constants were found on public data sets; ``bench/accuracy.py``
+    measures them. Without noise strides shrink to a thousandth, in up to 2000 generations with ``1e8`` loss
+    evaluations in total, or in 500.
     """
     n, row_norm = problem.n, problem.row_norm
+    of_targets = 0.8 * problem.loss.target_bound
     if rho == math.inf:
         losses = n * (2 * problem.dimension + 1)  # of a generation
         generations, last = max(500, min(_MOST_EXACT, int(_EXACT_LOSSES / losses))), _LAST_EXACT_STRIDE
@@ -76,7 +78,7 @@ def privgene_schedule(problem: PublicProblem, rho: float) -> PrivGeneSchedule:
         generations, last = round(min(max(1.5 * math.sqrt(n * math.sqrt(rho)), 10.0), 500.0)), 0.16
     return PrivGeneSchedule(
         generations=generations,
-        stride=2.0 / row_norm,
+        stride=max(2.0, of_targets if of_targets < math.inf else 0.0) / row_norm,
         decay=last ** (1.0 / generations),
         entry_bound=min(1.0, row_norm),
     )
