@@ -70,8 +70,8 @@ class PreconditionedGDSchedule(ScaleShares):
         Bound on the norm of one record's gradient in whitened coordinates, as a multiple of the norm of a
         typical row there and of the slope of the loss. A ridge term counts as further rows; where it leaves
         those of the records shorter, the bound is lower, but at least a typical gradient. By default it is
-        raised where the released norms say that a few rows are far longer than the others, or that a ridge
-        term makes up for the noise.
+        raised where the released norms say that a few rows are far longer than the others, or short enough
+        that a ridge term keeps the noise of a larger clip harmless.
     step_size : float
         Step on the mean gradient in whitened coordinates. The default falls linearly to 0 in the second half
         of a run if the loss of a real target has a kink.
@@ -438,10 +438,11 @@ def _descent(
 
 
 def _clip_under_ridge(problem: PublicProblem, scaling: RowScaling, found: Whitening) -> float:
-    """A clip up to which a ridge term keeps the noise harmless, at most a typical gradient of slope 1.
+    """Half of the clip up to which a ridge term keeps the noise harmless, at most a typical gradient.
 
-    The schedule knows it for the public bound on the row norms, this for the learned one. Gradients of losses
-    for real targets with a largest slope are long from start to end, unlike those of others.
+    For a slope of 1, like `Whitening.clip`; 0 for losses that gain nothing from it. The schedule computes
+    that clip with the public bound on the row norms, this with the learned one. It pays where most gradients
+    stay about as long as the Lipschitz constant allows: for real targets and losses of bounded slope.
     """
     slope = problem.loss.lipschitz(1.0)
     if problem.loss.classification or slope == math.inf or not problem.private:

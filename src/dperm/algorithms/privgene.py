@@ -70,7 +70,7 @@ def privgene_schedule(problem: PublicProblem, rho: float) -> PrivGeneSchedule:
     evaluations in total, or in 500.
     """
     n, row_norm = problem.n, problem.row_norm
-    of_targets = 0.8 * problem.loss.target_bound
+    targets = problem.loss.target_bound
     if rho == math.inf:
         losses = n * (2 * problem.dimension + 1)  # of a generation
         generations, last = max(500, min(_MOST_EXACT, int(_EXACT_LOSSES / losses))), _LAST_EXACT_STRIDE
@@ -78,7 +78,7 @@ def privgene_schedule(problem: PublicProblem, rho: float) -> PrivGeneSchedule:
         generations, last = round(min(max(1.5 * math.sqrt(n * math.sqrt(rho)), 10.0), 500.0)), 0.16
     return PrivGeneSchedule(
         generations=generations,
-        stride=max(2.0, of_targets if of_targets < math.inf else 0.0) / row_norm,
+        stride=(2.0 if targets == math.inf else max(2.0, 0.8 * targets)) / row_norm,
         decay=last ** (1.0 / generations),
         entry_bound=min(1.0, row_norm),
     )
