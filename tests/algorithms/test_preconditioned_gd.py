@@ -56,17 +56,26 @@ def test_without_noise_it_is_the_numpy_twin(clip):
 
 @pytest.mark.parametrize("clip", [0.3, 2.0])
 @pytest.mark.parametrize("l2", [0.0, 1e-3, 0.3, 30.0])
-def test_the_clip_is_that_of_rows_which_a_ridge_shortens(l2, clip):
+@pytest.mark.parametrize(
+    ("loss", "curvature", "at_zero"),
+    [(SquaredError(target_bound=1.0), 1.0, 1.0), (Logistic(), 0.25, 0.5), (Hinge(), 0.25, 1.0)],
+)
+def test_the_clip_is_that_of_rows_which_a_ridge_shortens(l2, clip, loss, curvature, at_zero):
+    """And of slopes at the weights 0, near which a ridge term that is most of the moments keeps them."""
     rng = np.random.default_rng(1)
     X = rng.uniform(-1.0, 1.0, (500, 4)) * [1.0, 0.5, 0.2, 0.1]
-    obj = Objective(SquaredError(target_bound=1.0), X, np.tanh(X[:, 0]), row_norm=2.0, l2=l2)
+    obj = Objective(loss, X, np.sign(X[:, 0]), row_norm=2.0, l2=l2)
     result = preconditioned_gd(
         obj, math.inf, 1e-6, moments="gram", clip=clip, steps=2, column_share=0.0, norm_share=0.0
     )
     moments = X.T @ X / len(X)
-    whitened = X @ np.linalg.cholesky(np.linalg.inv(moments + l2 * np.eye(4)))
-    typical = max(math.sqrt((whitened**2).sum(axis=1).mean()), 1.0)
-    expected = min(2.0 * clip, max(clip, 1.0) * typical)  # sqrt(4) if the ridge were rows
+    matrix = np.linalg.cholesky(np.linalg.inv(moments + l2 / curvature * np.eye(4)))
+    typical = math.sqrt(((X @ matrix) ** 2).sum(axis=1).mean())
+    slope = 1.0 - (1.0 - at_zero) * (1.0 - typical**2 / 4.0) ** 4
+    # 2 = sqrt(4) would be the length if those of the ridge were rows
+    expected = min(2.0 * clip, max(clip, slope) * max(typical, at_zero))
+    if loss.classification:  # no gradient is longer than this
+        expected = min(expected, 2.0 * np.linalg.norm(matrix, 2))
     assert result.privacy.clip == pytest.approx(expected, rel=1e-3)
 
 

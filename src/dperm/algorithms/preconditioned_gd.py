@@ -69,7 +69,8 @@ class PreconditionedGDSchedule(ScaleShares):
     clip : float
         Bound on the norm of one record's gradient in whitened coordinates, as a multiple of the norm of a
         typical row there and of the slope of the loss. A ridge term counts as further rows; where it leaves
-        those of the records shorter, the bound is lower, but at least a typical gradient. By default it is
+        those of the records shorter, the bound is lower, but at least a typical gradient (of the logistic
+        loss near the weights 0 if the term is most of the curvature). By default it is
         raised where the released norms say that a few rows are far longer than the others, or short enough
         that a ridge term keeps the noise of a larger clip harmless.
     step_size : float
@@ -415,11 +416,12 @@ def _descent(
     The schedule was made for that smoothness; class weights may only just have been released.
     """
     loss, spread = fit.objective.loss, coordinates.spread
-    clip, momentum = found.clip(schedule.clip), schedule.momentum
+    at_zero, momentum = _slope_at_zero(loss), schedule.momentum
+    clip = found.clip(schedule.clip, at_zero)
     if "clip" not in given.chosen:
         raised = _raised_clip(loss, fit.problem.per_record(), found.longest)
         under_ridge = _clip_under_ridge(fit.problem, coordinates.scaling, found)
-        clip = max(found.clip(max(schedule.clip, raised)), under_ridge)
+        clip = max(found.clip(max(schedule.clip, raised), at_zero), under_ridge)
     units = math.inf if "step_size" in given.chosen else spread
     step = schedule.step_size * smoothness / _smoothness(loss, units)
     if fit.objective.l2 > 0.0:
@@ -435,6 +437,12 @@ def _descent(
         flatness = _flatness(fit.objective, coordinates.start, found.ridge_share)
         momentum = max(momentum, min(1.0 - (1.0 - momentum) * flatness, 0.9))
     return _slope(loss, spread) * clip, step, momentum
+
+
+def _slope_at_zero(loss: Loss) -> float:
+    """Slope for a label at zero weights over the largest one; 1 for other losses and unbounded slopes."""
+    slope = loss.lipschitz(1.0)
+    return loss.slope_at_zero(1.0) / slope if loss.classification and slope < math.inf else 1.0
 
 
 def _clip_under_ridge(problem: PublicProblem, scaling: RowScaling, found: Whitening) -> float:

@@ -20,6 +20,12 @@ from dperm.private_values.linear_map import DiagonalMap, LinearMap
 # the signs of predictions do.
 _LEAST_KEPT, _MOST_NOISE_KEPT = 0.25, 0.5
 
+# Power of the ridge's share in the second moments with which gradients become those at the weights 0.
+_NEAR_ZERO = 4
+
+# Noise on the second moments may leave less of them.
+_LEAST_OF_ROWS = 0.1
+
 
 @dataclass(frozen=True)
 class Whitening:
@@ -45,9 +51,14 @@ class Whitening:
         """Share of the ridge in the second moments."""
         return 1.0 - self.of_rows / self.with_ridge
 
-    def clip(self, relative: float) -> float:
-        """Bound on gradients of slope 1."""
-        return min(relative * math.sqrt(self.with_ridge), max(relative, 1.0) * self.row_length)
+    def clip(self, relative: float, at_zero: float) -> float:
+        """Bound on gradients, in units of the largest slope of the loss.
+
+        A ridge term that is most of the second moments keeps the weights near 0, where slopes are `at_zero`.
+        """
+        slope = 1.0 - (1.0 - at_zero) * self.ridge_share**_NEAR_ZERO
+        length = max(self.row_length, at_zero)
+        return min(relative * math.sqrt(self.with_ridge), max(relative, slope) * length)
 
     def least_kept(self, noise: float) -> float:
         """Share of weights with that standard deviation that shrinkage leaves with labels."""
@@ -89,7 +100,7 @@ def _by_matrix(objective: Objective, scaling: RowScaling, second_moments: Array,
     if objective.l2 > 0.0:
         values, vectors = np.linalg.eigh(moments_of_rows + np.diag(_ridge(objective, scales)))
     matrix = (vectors / np.sqrt(values + floor)) @ vectors.T
-    of_rows = with_ridge = max(float(np.vdot(matrix @ moments_of_rows, matrix)), 1.0)
+    of_rows = with_ridge = max(float(np.vdot(matrix @ moments_of_rows, matrix)), _LEAST_OF_ROWS)
     if objective.l2 > 0.0:
         with_ridge = max(float(np.sum(values / (values + floor))), of_rows)
     longest = _longest(row_norm, float(np.trace(moments_of_rows)), floor)
@@ -110,7 +121,7 @@ def _by_diagonal(
     with_ridge = squares + _ridge(objective, scales) if objective.l2 > 0.0 else squares
     diagonal = DiagonalMap.rounding(scales / np.sqrt(with_ridge + floor), objective.largest_condition)
     there = (diagonal.factors / scales) ** 2
-    of_rows = max(float(there @ squares), 1.0)
+    of_rows = max(float(there @ squares), _LEAST_OF_ROWS)
     return Whitening(
         diagonal,
         of_rows,
