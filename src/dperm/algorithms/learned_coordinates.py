@@ -13,6 +13,7 @@ from dperm.algorithms.private_constant import noisy_constant
 from dperm.algorithms.private_scales import ScaleNoise, after_releases, can_start_from_labels
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import typical_curvature
+from dperm.algorithms.start_under_ridge import labels_under_ridge, targets_under_ridge
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
 from dperm.objective.row_scaling import RowScaling
@@ -179,14 +180,15 @@ def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> tuple[Array,
     Class weights are set from the frequencies if requested. Returns the initial weights, and the spread.
 
     Weighted classes have equal total weight, with an average of 1 per record. For the logistic loss the
-    intercept starts at the log-odds of the weighted classes.
+    intercept starts at the log-odds of the weighted classes, or as near to 0 as a ridge term pulls it.
     """
     objective, start = fit.objective, np.zeros(fit.objective.shape)
     if not multiplier:
         return start, math.inf
     if not objective.loss.classification:
-        start[-1], spread = noisy_constant(fit, release, multiplier)
-        return start, spread
+        constant = noisy_constant(fit, release, multiplier)
+        start[-1] = targets_under_ridge(objective, constant.prediction, constant.deviation)
+        return start, constant.spread
     if objective.loss.n_classes is None:
         mean = release.gaussian_sum(objective.label_sum(), multiplier)[0] / fit.n
         shares = {label: 0.5 * (1.0 + label * min(max(mean, -0.99), 0.99)) for label in (-1, 1)}
@@ -201,8 +203,9 @@ def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> tuple[Array,
             }
         )
     if can_start_from_labels(fit.problem):
-        weights = {} if objective.weights is None else objective.weights.of_classes
-        start[-1] = math.log(shares[1] * weights.get(1, 1.0) / (shares[-1] * weights.get(-1, 1.0)))
+        of_classes = {} if objective.weights is None else objective.weights.of_classes
+        weights = {label: share * of_classes.get(label, 1.0) for label, share in shares.items()}
+        start[-1] = labels_under_ridge(objective, math.log(weights[1] / weights[-1]), weights)
     return start, math.inf
 
 

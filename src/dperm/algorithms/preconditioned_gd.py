@@ -33,7 +33,12 @@ from dperm.algorithms.private_scales import (
     scale_shares,
     share_of_budget,
 )
-from dperm.algorithms.private_whitening import Whitening, private_whitening, squares_clip
+from dperm.algorithms.private_whitening import (
+    SHORTEST_ROW,
+    Whitening,
+    private_whitening,
+    squares_clip,
+)
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import (
     clip_share,
@@ -72,7 +77,8 @@ class PreconditionedGDSchedule(ScaleShares):
         those of the records shorter, the bound is lower, but at least a typical gradient (of the logistic
         loss near the weights 0 if the term is most of the curvature). By default it is
         raised where the released norms say that a few rows are far longer than the others, or short enough
-        that a ridge term keeps the noise of a larger clip harmless.
+        that a ridge term keeps the noise of a larger clip harmless, and to twice the term's gradient at the
+        start.
     step_size : float
         Step on the mean gradient in whitened coordinates. The default falls linearly to 0 in the second half
         of a run if the loss of a real target has a kink.
@@ -254,7 +260,8 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     noise.scales.check_labels(fit)
     slope, smoothness = _slope(objective.loss), _smoothness(objective.loss)
     length = math.sqrt(2.0 * objective.dimension)  # of a typical row whitened by powers of two, at most
-    for clip in (schedule.clip * noise.scales.least_slope, max(schedule.clip, _RAISED_CLIP) * length):
+    shortest = schedule.clip * SHORTEST_ROW * noise.scales.least_slope
+    for clip in (shortest, max(schedule.clip, _RAISED_CLIP) * length):
         fit.check_gradient_noise(check.clip_norm("clip", clip * slope), noise.gradient)
     shrinks = "step_size" not in given.chosen and gathers_at_a_kink(objective.loss)
     facts = {"step_size": shrinking(schedule.step_size, schedule.steps).words} if shrinks else {}
@@ -367,6 +374,9 @@ def _typical_clip(loss: Loss, signal: float) -> float:
     return max(0.3, clip) * (2.0 if loss.classification and slope == math.inf else 1.0)
 
 
+# Least clip in units of the ridge term's gradient at the start, which the mean gradient has to balance.
+_OVER_PULL = 2.0
+
 # Largest clip, in units of a typical gradient, that is raised for the sake of long rows.
 _RAISED_CLIP = 10.0
 
@@ -416,12 +426,13 @@ def _descent(
     The schedule was made for that smoothness; class weights may only just have been released.
     """
     loss, spread = fit.objective.loss, coordinates.spread
-    at_zero, momentum = _slope_at_zero(loss), schedule.momentum
+    slope, at_zero, momentum = _slope(loss, spread), _slope_at_zero(loss), schedule.momentum
     clip = found.clip(schedule.clip, at_zero)
     if "clip" not in given.chosen:
         raised = _raised_clip(loss, fit.problem.per_record(), found.longest)
         under_ridge = _clip_under_ridge(fit.problem, coordinates.scaling, found)
-        clip = max(found.clip(max(schedule.clip, raised), at_zero), under_ridge)
+        pull = float(np.linalg.norm(found.linear_map @ fit.objective.penalty_gradient(coordinates.start)))
+        clip = max(found.clip(max(schedule.clip, raised), at_zero), under_ridge, _OVER_PULL * pull / slope)
     units = math.inf if "step_size" in given.chosen else spread
     step = schedule.step_size * smoothness / _smoothness(loss, units)
     if fit.objective.l2 > 0.0:
@@ -436,7 +447,7 @@ def _descent(
         # Where the start says that labels are rare, there is a long way to go.
         flatness = _flatness(fit.objective, coordinates.start, found.ridge_share)
         momentum = max(momentum, min(1.0 - (1.0 - momentum) * flatness, 0.9))
-    return _slope(loss, spread) * clip, step, momentum
+    return slope * clip, step, momentum
 
 
 def _slope_at_zero(loss: Loss) -> float:

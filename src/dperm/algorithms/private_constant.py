@@ -26,6 +26,7 @@ _STEPS = 8
 _PRECISION = 3.0  # of a histogram, in units of that of a sum of slopes
 _DISTANCE_BINS = 20  # each a factor of sqrt(2)
 _FAR, _MANY = 0.02, 0.25  # shares of the targets
+_SPREAD_OF_NORMAL = float(-ndtri(0.5 * _FAR))  # in standard deviations
 
 #: Cost of everything, in units of that of one sum of slopes.
 COST = _STEPS + 2 * round(_PRECISION**2)
@@ -45,6 +46,11 @@ class Constant(NamedTuple):
 
     prediction: float
     spread: float  # about one target in fifty is farther from it
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of normal targets that are spread that far."""
+        return self.spread / _SPREAD_OF_NORMAL
 
 
 def noisy_constant(fit: Fit, release: Releaser, multiplier: float) -> Constant:
@@ -114,7 +120,7 @@ def _spread(fit: Fit, release: Releaser, multiplier: float, prediction: float) -
 def _normal_spread(shares: Array, ends: Array) -> float:
     """That distance for the normal distribution that fits the shares in the bins best, by least squares."""
     candidates = ends[0] * 2.0 ** (-0.25 * np.arange(2 * _DISTANCE_BINS))
-    deviations = candidates / -ndtri(0.5 * _FAR)
+    deviations = candidates / _SPREAD_OF_NORMAL
     beyond = 2.0 * ndtr(-ends[1:] / deviations[:, np.newaxis])
     beyond[:, -1] = 1.0  # the last bin counts all smaller distances
     expected = np.diff(beyond, axis=1, prepend=0.0)

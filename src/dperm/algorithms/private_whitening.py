@@ -23,8 +23,8 @@ _LEAST_KEPT, _MOST_NOISE_KEPT = 0.25, 0.5
 # Power of the ridge's share in the second moments with which gradients become those at the weights 0.
 _NEAR_ZERO = 4
 
-# Noise on the second moments may leave less of them.
-_LEAST_OF_ROWS = 0.1
+#: Least norm of a typical row that is assumed: noise on the second moments may leave less of them.
+SHORTEST_ROW = 0.3
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _by_matrix(objective: Objective, scaling: RowScaling, second_moments: Array,
     if objective.l2 > 0.0:
         values, vectors = np.linalg.eigh(moments_of_rows + np.diag(_ridge(objective, scales)))
     matrix = (vectors / np.sqrt(values + floor)) @ vectors.T
-    of_rows = with_ridge = max(float(np.vdot(matrix @ moments_of_rows, matrix)), _LEAST_OF_ROWS)
+    of_rows = with_ridge = max(float(np.vdot(matrix @ moments_of_rows, matrix)), SHORTEST_ROW**2)
     if objective.l2 > 0.0:
         with_ridge = max(float(np.sum(values / (values + floor))), of_rows)
     longest = _longest(row_norm, float(np.trace(moments_of_rows)), floor)
@@ -121,7 +121,7 @@ def _by_diagonal(
     with_ridge = squares + _ridge(objective, scales) if objective.l2 > 0.0 else squares
     diagonal = DiagonalMap.rounding(scales / np.sqrt(with_ridge + floor), objective.largest_condition)
     there = (diagonal.factors / scales) ** 2
-    of_rows = max(float(there @ squares), _LEAST_OF_ROWS)
+    of_rows = max(float(there @ squares), SHORTEST_ROW**2)
     return Whitening(
         diagonal,
         of_rows,

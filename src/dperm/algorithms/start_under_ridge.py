@@ -1,0 +1,51 @@
+"""Constant predictions to start from where the ridge term includes the intercept; from released numbers.
+
+The best constant prediction without the ridge term may be far from the best one with it, and from there the
+term would pull all records alike, which takes long gradients to balance and many steps to follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.special import ndtri
+
+from dperm.algorithms.rules_of_thumb import steeper_on_one_side
+from dperm.losses.weighted import unweighted
+from dperm.objective.objective import Array, Objective
+
+_CANDIDATES = 1025
+_QUANTILES = (np.arange(64) + 0.5) / 64
+
+
+def targets_under_ridge(objective: Objective, constant: float, deviation: float) -> float:
+    """For real targets of a normal distribution with that deviation, whose best constant is `constant`."""
+    targets = deviation * ndtri(_QUANTILES)
+    if steeper_on_one_side(objective.loss):
+        ends = np.linspace(targets[0], targets[-1], _CANDIDATES)
+        targets -= ends[np.argmin(_mean_losses(objective, ends, targets, np.ones_like(targets)))]
+    return _under_ridge(objective, constant, constant + targets, np.full_like(targets, 1.0 / len(targets)))
+
+
+def labels_under_ridge(objective: Objective, log_odds: float, weights: Mapping[int, float]) -> float:
+    """For labels -1 and 1 with these total weights, and the log-odds of these."""
+    labels = sorted(weights)
+    return _under_ridge(objective, log_odds, np.array(labels, float), np.array([weights[k] for k in labels]))
+
+
+def _under_ridge(objective: Objective, constant: float, targets: Array, weights: Array) -> float:
+    """The best prediction between 0 and `constant`, which is the best one without the ridge term."""
+    intercept = np.zeros(objective.dimension)
+    intercept[-1] = 1.0
+    ridge = objective.penalty(intercept)
+    if ridge == 0.0:
+        return constant
+    candidates = constant * np.linspace(0.0, 1.0, _CANDIDATES)
+    losses = _mean_losses(objective, candidates, targets, weights)
+    return float(candidates[np.argmin(losses + ridge * candidates**2)])
+
+
+def _mean_losses(objective: Objective, predictions: Array, targets: Array, weights: Array) -> Array:
+    """The weighted mean loss of each prediction for all targets."""
+    return unweighted(objective.loss).value(predictions[:, np.newaxis], targets) @ weights
