@@ -15,7 +15,7 @@ from dperm.algorithms.output_perturbation_gd import output_perturbation_schedule
 from dperm.algorithms.output_perturbation_minimum import default_extra_l2
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient
-from dperm.losses import Huber, Logistic
+from dperm.losses import Huber, Logistic, SquaredError
 
 DELTA = 1e-6
 
@@ -44,6 +44,18 @@ def test_ridge_term_shortens_the_reach_of_noisy_descent():
     reach = {l2: own.step_size / (1.0 - own.momentum) for l2, own in settings.items()}
     assert list(reach.values()) == sorted(reach.values(), reverse=True)
     assert all(reach[l2] <= 0.5001 / math.sqrt(l2 * (9.0 / 4.0 + l2)) for l2 in (0.01, 0.1, 1.0))
+
+
+def test_the_reach_from_the_best_constant_under_a_ridge_term_grows_with_the_signal():
+    """With little signal noise would carry the weights farther off than they have to go."""
+    settings = [
+        noisy_gd_schedule(problem(1.0, mu, SquaredError(target_bound=1.0), spread=0.3, attained=True))
+        for mu in (0.009, 0.018, 0.036, 0.36)
+    ]
+    few, twice, enough, more = (own.step_size / (1.0 - own.momentum) for own in settings)
+    assert twice == pytest.approx(2.0 * few)
+    assert enough == pytest.approx(2.0 * twice, rel=0.05)
+    assert more == pytest.approx(enough, rel=0.05)
 
 
 @pytest.mark.parametrize("schedule", [noisy_gd_schedule, dp_agd_schedule, dp_newton_schedule])
