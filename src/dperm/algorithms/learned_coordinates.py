@@ -42,7 +42,7 @@ class Coordinates:
     start : ndarray
         Initial weights, in the original coordinates.
     spread : float
-        Of real targets about the start; infinite if it is not known.
+        Of real targets about their best constant prediction; infinite if it is not known.
     """
 
     scaling: RowScaling

@@ -120,7 +120,7 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     if l2 > 0.0:
         fastest = 1.0 / math.sqrt(l2 * (plain + l2))
         slower = 1.0
-        if from_constant:  # which is the best one under the ridge term: noise should not carry weights off
+        if from_constant:  # the best under the ridge term, which noise should not carry weights far from
             slower = 0.3 * quicker_under_ridge(problem, lipschitz, steps) * min(signal / 40.0, 1.0)
         reach = min(reach, 0.5 * slower * fastest)
     if loss.kink_jump > 0.0 and l2 > 0.0:

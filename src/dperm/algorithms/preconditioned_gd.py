@@ -75,10 +75,9 @@ class PreconditionedGDSchedule(ScaleShares):
         Bound on the norm of one record's gradient in whitened coordinates, as a multiple of the norm of a
         typical row there and of the slope of the loss. A ridge term counts as further rows; where it leaves
         those of the records shorter, the bound is lower, but at least a typical gradient (of the logistic
-        loss near the weights 0 if the term is most of the curvature). By default it is
-        raised where the released norms say that a few rows are far longer than the others, or short enough
-        that a ridge term keeps the noise of a larger clip harmless, and to twice the term's gradient at the
-        start.
+        loss near the weights 0 if the term is most of the curvature). By default it is raised where the
+        released norms say that a few rows are far longer than the others, or short enough that a ridge term
+        keeps the noise of a larger clip harmless, and to twice the term's gradient at the start.
     step_size : float
         Step on the mean gradient in whitened coordinates. The default falls linearly to 0 in the second half
         of a run if the loss of a real target has a kink.

@@ -22,7 +22,7 @@ class PublicProblem:
     l2: float = 0.0
     neighbors: Neighbours = Neighbours.ADD_OR_REMOVE
     intercept: bool = False  # whether one of the weights is an intercept
-    spread: float = math.inf  # of real targets about where the descent starts, if it is known
+    spread: float = math.inf  # of real targets about their best constant, if it is known
     start_penalty: float = 0.0  # ridge term at the start of the descent
     attained: bool = False  # whether many rows are known to have a norm close to the bound
     weighs_privately: bool = False  # whether noisy class frequencies are released first

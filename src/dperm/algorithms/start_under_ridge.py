@@ -20,7 +20,7 @@ _QUANTILES = (np.arange(64) + 0.5) / 64
 
 
 def targets_under_ridge(objective: Objective, constant: float, deviation: float) -> float:
-    """For real targets of a normal distribution with that deviation, whose best constant is `constant`."""
+    """The start for normal targets of that standard deviation, whose best constant is `constant`."""
     targets = deviation * ndtri(_QUANTILES)
     if steeper_on_one_side(objective.loss):
         ends = np.linspace(targets[0], targets[-1], _CANDIDATES)
@@ -29,7 +29,7 @@ def targets_under_ridge(objective: Objective, constant: float, deviation: float)
 
 
 def labels_under_ridge(objective: Objective, log_odds: float, weights: Mapping[int, float]) -> float:
-    """For labels -1 and 1 with these total weights, and the log-odds of these."""
+    """The start for labels -1 and 1 of these total weights, with these log-odds."""
     labels = sorted(weights)
     return _under_ridge(objective, log_odds, np.array(labels, float), np.array([weights[k] for k in labels]))
 
