@@ -7,6 +7,8 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from algorithms.problems import objective, separable
 from dperm import Objective
@@ -15,10 +17,12 @@ from dperm.algorithms import noisy_gd, nonprivate, preconditioned_gd
 from dperm.algorithms.preconditioned_gd import _flatness as flatness
 from dperm.algorithms.preconditioned_gd import _raised_clip as raised_clip
 from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
+from dperm.algorithms.private_whitening import SHORTEST_ROW, Whitening
 from dperm.algorithms.problem import PublicProblem
 from dperm.errors import SlowFitWarning
 from dperm.losses import Hinge, Huber, Logistic, SquaredError, SquaredHinge
 from dperm.objective.second_moments import symmetric_matrix
+from dperm.private_values.linear_map import LinearMap
 from reference import numpy_algorithms as twin
 
 module = importlib.import_module("dperm.algorithms.preconditioned_gd")
@@ -77,6 +81,13 @@ def test_the_clip_is_that_of_rows_which_a_ridge_shortens(l2, clip, loss, curvatu
     if loss.classification:  # no gradient is longer than this
         expected = min(expected, 2.0 * np.linalg.norm(matrix, 2))
     assert result.privacy.clip == pytest.approx(expected, rel=1e-3)
+
+
+@given(st.floats(SHORTEST_ROW**2, 1e3), st.floats(1.0, 1e6), st.floats(1e-3, 1e3), st.floats(0.25, 1.0))
+@example(SHORTEST_ROW**2, 1.0, 1.0, 0.25)
+def test_no_clip_is_shorter_than_that_whose_noise_is_checked(of_rows, ridge, relative, slope_at_zero):
+    found = Whitening(LinearMap.rounding(np.eye(2)), of_rows, of_rows * ridge, 1.0)
+    assert found.clip(relative, slope_at_zero) >= relative * SHORTEST_ROW * (1.0 - 1e-12)
 
 
 @pytest.mark.parametrize(

@@ -373,8 +373,8 @@ def _typical_clip(loss: Loss, signal: float) -> float:
     return max(0.3, clip) * (2.0 if loss.classification and slope == math.inf else 1.0)
 
 
-# Least clip in units of the ridge term's gradient at the start, which the mean gradient has to balance.
-_OVER_PULL = 2.0
+# Least clip, in units of the ridge term's gradient at the start, which the mean of clipped ones must balance.
+_TO_BALANCE_RIDGE = 2.0
 
 # Largest clip, in units of a typical gradient, that is raised for the sake of long rows.
 _RAISED_CLIP = 10.0
@@ -425,13 +425,14 @@ def _descent(
     The schedule was made for that smoothness; class weights may only just have been released.
     """
     loss, spread = fit.objective.loss, coordinates.spread
-    slope, at_zero, momentum = _slope(loss, spread), _slope_at_zero(loss), schedule.momentum
-    clip = found.clip(schedule.clip, at_zero)
+    slope, at_zero = _slope(loss, spread), _relative_slope_at_zero(loss)
+    clip, momentum = found.clip(schedule.clip, at_zero), schedule.momentum
     if "clip" not in given.chosen:
         raised = _raised_clip(loss, fit.problem.per_record(), found.longest)
         under_ridge = _clip_under_ridge(fit.problem, coordinates.scaling, found)
         pull = float(np.linalg.norm(found.linear_map @ fit.objective.penalty_gradient(coordinates.start)))
-        clip = max(found.clip(max(schedule.clip, raised), at_zero), under_ridge, _OVER_PULL * pull / slope)
+        balancing = _TO_BALANCE_RIDGE * pull / slope
+        clip = max(found.clip(max(schedule.clip, raised), at_zero), under_ridge, balancing)
     units = math.inf if "step_size" in given.chosen else spread
     step = schedule.step_size * smoothness / _smoothness(loss, units)
     if fit.objective.l2 > 0.0:
@@ -449,7 +450,7 @@ def _descent(
     return slope * clip, step, momentum
 
 
-def _slope_at_zero(loss: Loss) -> float:
+def _relative_slope_at_zero(loss: Loss) -> float:
     """Slope for a label at zero weights over the largest one; 1 for other losses and unbounded slopes."""
     slope = loss.lipschitz(1.0)
     return loss.slope_at_zero(1.0) / slope if loss.classification and slope < math.inf else 1.0

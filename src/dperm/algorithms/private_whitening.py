@@ -20,8 +20,8 @@ from dperm.private_values.linear_map import DiagonalMap, LinearMap
 # the signs of predictions do.
 _LEAST_KEPT, _MOST_NOISE_KEPT = 0.25, 0.5
 
-# Power of the ridge's share in the second moments with which gradients become those at the weights 0.
-_NEAR_ZERO = 4
+# Power of the ridge's share in the second moments by which slopes are taken for those at the weights 0.
+_POWER_OF_SHARE = 4
 
 #: Least norm of a typical row that is assumed: noise on the second moments may leave less of them.
 SHORTEST_ROW = 0.3
@@ -51,13 +51,14 @@ class Whitening:
         """Share of the ridge in the second moments."""
         return 1.0 - self.of_rows / self.with_ridge
 
-    def clip(self, relative: float, at_zero: float) -> float:
-        """Bound on gradients, in units of the largest slope of the loss.
+    def clip(self, relative: float, slope_at_zero: float) -> float:
+        """Bound on gradients, in units of the largest slope of the loss; at least `relative * SHORTEST_ROW`.
 
-        A ridge term that is most of the second moments keeps the weights near 0, where slopes are `at_zero`.
+        A ridge term that is most of the second moments keeps the weights near 0, where the loss has that
+        slope.
         """
-        slope = 1.0 - (1.0 - at_zero) * self.ridge_share**_NEAR_ZERO
-        length = max(self.row_length, at_zero)
+        slope = 1.0 - (1.0 - slope_at_zero) * self.ridge_share**_POWER_OF_SHARE
+        length = max(self.row_length, slope_at_zero)
         return min(relative * math.sqrt(self.with_ridge), max(relative, slope) * length)
 
     def least_kept(self, noise: float) -> float:

@@ -21,6 +21,8 @@ _QUANTILES = (np.arange(64) + 0.5) / 64
 
 def targets_under_ridge(objective: Objective, constant: float, deviation: float) -> float:
     """The start for normal targets of that standard deviation, whose best constant is `constant`."""
+    if not _ridge_of_intercept(objective):
+        return constant
     targets = deviation * ndtri(_QUANTILES)
     if steeper_on_one_side(objective.loss):
         ends = np.linspace(targets[0], targets[-1], _CANDIDATES)
@@ -30,20 +32,24 @@ def targets_under_ridge(objective: Objective, constant: float, deviation: float)
 
 def labels_under_ridge(objective: Objective, log_odds: float, weights: Mapping[int, float]) -> float:
     """The start for labels -1 and 1 of these total weights, with these log-odds."""
+    if not _ridge_of_intercept(objective):
+        return log_odds
     labels = sorted(weights)
     return _under_ridge(objective, log_odds, np.array(labels, float), np.array([weights[k] for k in labels]))
 
 
 def _under_ridge(objective: Objective, constant: float, targets: Array, weights: Array) -> float:
     """The best prediction between 0 and `constant`, which is the best one without the ridge term."""
-    intercept = np.zeros(objective.dimension)
-    intercept[-1] = 1.0
-    ridge = objective.penalty(intercept)
-    if ridge == 0.0:
-        return constant
     candidates = constant * np.linspace(0.0, 1.0, _CANDIDATES)
     losses = _mean_losses(objective, candidates, targets, weights)
-    return float(candidates[np.argmin(losses + ridge * candidates**2)])
+    return float(candidates[np.argmin(losses + _ridge_of_intercept(objective) * candidates**2)])
+
+
+def _ridge_of_intercept(objective: Objective) -> float:
+    """The ridge term of an intercept of 1."""
+    intercept = np.zeros(objective.dimension)
+    intercept[-1] = 1.0
+    return objective.penalty(intercept)
 
 
 def _mean_losses(objective: Objective, predictions: Array, targets: Array, weights: Array) -> Array:
