@@ -36,7 +36,7 @@ from solver_problems import PROBLEMS, Problem
 TABLE = Path(__file__).parents[1] / "docs" / "decisions" / "solver-choice.md"
 NEIGHBORS = "add_or_remove"
 # Where the slope of the loss has no limit these ask for a clip or a radius, and have no default.
-UNCLIPPED = ("output_perturbation_gd", "rrpsgd")
+UNCLIPPED = ("output_perturbation_gd",)
 
 Budget = tuple[float, float]  # epsilon and delta
 
@@ -126,8 +126,6 @@ def fitted(
     name: str, train: dperm.Objective, solver: str, epsilon: float, delta: float, repetition: int
 ) -> np.ndarray | None:
     """Weights of one run, from noise of its own; None where there are too few records for intervals."""
-    # As many steps as by default, with noise of the same distribution that is drawn faster.
-    options = {"noise": "float", "rounds": 20 * train.n_public} if solver == "rrpsgd" else None
     seed = zlib.crc32(f"{name}, {solver}, {epsilon}, {delta}, {repetition}".encode())
     common = {
         "neighbors": NEIGHBORS,
@@ -137,7 +135,7 @@ def fitted(
         "random_state": seed,
     }
     try:
-        call = solver_call(solver, train, epsilon, delta, common=common, options=options, verbose=0)
+        call = solver_call(solver, train, epsilon, delta, common=common, options=None, verbose=0)
         return call.run(train).coef
     except ValueError as refused:
         if "no interval" not in str(refused):
@@ -181,8 +179,8 @@ HEADER = """# Which solver is best, and which one `solver="auto"` takes
 Written by `python bench/solver_choice.py --write`, which says what a score is; read by
 `tests/test_solver_choice.py`. Scores are in thousandths (0: the optimum without privacy, 1000: a
 constant), mean ± standard error over random splits; n is the number of records trained on, d that of weights,
-the intercept included. Add-or-remove neighbours, default settings (`rrpsgd`: its default rounds, with
-`noise="float"`); >99999 where `noisy_newton`, which is for intervals, refuses so few records.
+the intercept included. Add-or-remove neighbours, default settings; >99999 where `noisy_newton`, which is for
+intervals, refuses so few records.
 """
 
 

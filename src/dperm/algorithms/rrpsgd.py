@@ -28,8 +28,14 @@ from dperm.mechanisms.sampling import uniform_integers
 from dperm.objective.bounded_descent import gradient_bound
 from dperm.objective.objective import Array
 
-# Passes of the default number of rounds; exact noise takes 10 microseconds per 100 weights.
-_PASSES = {"exact": 20, "float": 200}
+# Passes of the default number of rounds: for batches, and for single records, whose noise takes longer.
+_PASSES, _PASSES_BY_RECORD = 80, 20
+# Default batch size, times sqrt(n): larger batches have less noise, smaller ones make more rounds.
+_BATCH = 0.5
+# Default clip, in typical ones: the last iterate has the whole noise of a step.
+_CLIP = 0.6
+# Distance to travel, in typical ones.
+_REACH = 0.3
 # Without noise: least number of gradient evaluations, and batch size.
 _EXACT_GRADIENTS, _EXACT_BATCH = 1e8, 64
 
@@ -42,9 +48,9 @@ class RRPSGDArguments(NoisyDescentArguments):
     Attributes
     ----------
     rounds : int
-        Largest number of rounds N, at least 2; n^2 in the paper. By default 20 passes over the records, or
-        200 with ``noise="float"``, and no more than n^2; without noise at least ``1e8`` gradients of records.
-        For ``10^9`` rounds and more raise :data:`dperm.algorithms.settings.MAX_STEPS`.
+        Largest number of rounds N, at least 2; n^2 in the paper. By default 80 passes over the records, or 20
+        with a batch size of 1, and no more than n^2; without noise at least ``1e8`` gradients of records. For
+        ``10^9`` rounds and more raise :data:`dperm.algorithms.settings.MAX_STEPS`.
     """
 
     rounds: Setting[int] = Setting(check.step_count)
@@ -59,13 +65,15 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     objective : Objective
         With a smooth loss, convex or not.
     batch_size : int, optional
-        Records per step; by default 1, as in the paper, and without noise up to 64.
+        Records per step, 1 in the paper; by default ``sqrt(n)/2``, and without noise up to 64.
     step_size : float, str, mapping or callable, optional
         eta, below ``2 / (l2 + beta)``. By default it minimises a bound on the risk. One number, or
         ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in ``"0.5/sqrt(t)"``; a mapping from steps to the
         sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a function of the step 1, 2, .., rounds.
     clip : float, optional
-        Bound on the norm of one record's gradient. By default the loss's Lipschitz constant.
+        Bound on the norm of one record's gradient. By default 0.6 times
+        :func:`dperm.algorithms.rules_of_thumb.typical_clip`; with ``calibration="paper"`` or without noise
+        the loss's Lipschitz constant.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 4 (``batch_size=1``, ``replace_one``), if the claim holds.
 
@@ -91,14 +99,10 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     >>> result.coef.shape, result.privacy.sampling
     ((2,), 'poisson')
     """
-    loss, row_norm, exact = fit.objective.loss, fit.objective.row_norm, fit.epsilon == math.inf
-    single = not exact or fit.as_published
-    given = given.completed(
-        batch_size=1 if single else min(fit.n, _EXACT_BATCH),
-        clip=rules.exact_clip(loss, row_norm) if exact and given.radius == math.inf else math.inf,
-    )
+    loss, row_norm = fit.objective.loss, fit.objective.row_norm
+    given = given.completed(batch_size=_default_batch_size(fit), clip=_default_clip(fit, given.radius))
     fit.check_batch_size(given.batch_size)
-    given = given.completed(rounds=_default_rounds(fit, given.batch_size, given.noise))
+    given = given.completed(rounds=_default_rounds(fit, given.batch_size))
     if given.rounds < 2:
         raise ValueError(
             f"rounds must be at least 2, got {given.rounds}: their number is drawn from 0 to rounds - 1"
@@ -116,8 +120,26 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     return fit.result(coef, mechanism, n_iter=steps)
 
 
-def _default_rounds(fit: Fit, batch_size: int, noise: str) -> int:
-    passes = _PASSES[noise] * fit.n // batch_size
+def _default_batch_size(fit: Fit) -> int:
+    if fit.as_published:
+        return 1
+    if fit.epsilon == math.inf:
+        return min(fit.n, _EXACT_BATCH)
+    return max(1, int(_BATCH * math.sqrt(fit.n)))
+
+
+def _default_clip(fit: Fit, radius: float) -> float:
+    """Infinite where the bound on gradients from the loss or the radius is the clip."""
+    loss, row_norm = fit.objective.loss, fit.objective.row_norm
+    if fit.as_published:
+        return math.inf
+    if fit.epsilon == math.inf:
+        return rules.exact_clip(loss, row_norm) if radius == math.inf else math.inf
+    return _CLIP * min(rules.longest_gradient(loss, row_norm, noisy=True), rules.typical_clip(fit.problem))
+
+
+def _default_rounds(fit: Fit, batch_size: int) -> int:
+    passes = (_PASSES if batch_size > 1 else _PASSES_BY_RECORD) * fit.n // batch_size
     if fit.epsilon == math.inf:
         most = max(passes, int(_EXACT_GRADIENTS) // batch_size)
     else:
@@ -180,7 +202,7 @@ def _default_step_size(fit: Fit, given: RRPSGDArguments, sigma_over_clip: float)
         usual = min(longest, rules.usual_gradient(loss, row_norm))
         best = 4.0 * batch_size * affordable / usual**2
     else:
-        sigma = sigma_over_clip * longest / batch_size
-        reach = rules.typical_reach(fit.problem, given.radius)
-        best = gradient_step_size(reach, given.rounds, longest, sigma, fit.objective.dimension)
+        sigma, error = sigma_over_clip * longest / batch_size, longest / math.sqrt(batch_size)
+        reach = _REACH * rules.typical_reach(fit.problem, given.radius)
+        best = gradient_step_size(reach, given.rounds, error, sigma, fit.objective.dimension)
     return min(1.0 / _smoothness(fit), best)
