@@ -430,6 +430,6 @@ PUBLISHED = {
 # the record the observer uses (5 or more are expected), and settings.
 GIVEN_BATCHES = {
     "dp_sgd_gradient": (3, {"batch_size": 1, "steps": 100, "clip": 0.01, "step_size": 0.1}),
-    "rrpsgd": (4, {"batch_size": 1, "rounds": 200, "clip": 0.01, "step_size": 0.1}),
+    "rrpsgd": (5, {"batch_size": 1, "rounds": 200, "clip": 0.01, "step_size": 0.1}),
 }
 PRIVATE = sorted(name for name, entry in CONFIGURATIONS.items() if entry.faults)

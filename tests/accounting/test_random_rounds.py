@@ -108,12 +108,26 @@ def test_largest_rounds_cover_the_law():
     uniform = random_rounds.largest_rounds(960, [1.0] * 960)
     assert np.all(uniform >= random_rounds.largest_rounds(960))
     assert uniform.mean() <= random_rounds.largest_rounds(960).mean() + 1.0
+    assert random_rounds.largest_rounds(200, first=9).tolist() == list(range(10, 201, 2))
+    assert random_rounds.largest_rounds(200, first=200).tolist() == [200] * 96
 
 
 def test_early_rounds_need_less_noise():
     late = random_round_noise_multiplier(1.0, 1e-5, 100, steps=1000)
     early = random_round_noise_multiplier(1.0, 1e-5, 100, steps=1000, round_weights=[2.0] * 100 + [0.0] * 900)
     assert early < late
+
+
+@pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
+def test_a_first_round_is_a_law_without_those_before(neighbors):
+    plan = {"batch_size": 5, "steps": 961, "neighbors": neighbors}
+    late = random_round_noise_multiplier(1.0, 1e-5, 100, first_round=482, **plan)
+    weights = [0.0] * 481 + [1.0] * 480
+    weighted = random_round_noise_multiplier(1.0, 1e-5, 100, round_weights=weights, **plan)
+    assert late == pytest.approx(weighted, rel=2e-3)  # some parts end a round later
+    sampling = {"sampling": "poisson"} if neighbors == "add_or_remove" else WOR
+    all_steps = noise_multiplier(1.0, 1e-5, batch_size=5, n_samples=100, steps=960, **sampling)
+    assert random_round_noise_multiplier(1.0, 1e-5, 100, **plan) < late < all_steps
 
 
 def test_refusals():
@@ -124,3 +138,6 @@ def test_refusals():
         random_round_noise_multiplier(1.0, 1e-5, 10, round_weights=[1.0])
     with pytest.raises(ValueError, match="neighbors"):
         random_round_noise_multiplier(1.0, 1e-5, 10, neighbors="both")
+    for first, most, law in ((0, 9, None), (10, 9, None), (2, 3, [1.0, 1.0, 1.0])):
+        with pytest.raises(ValueError, match="first_round"):
+            random_round_noise_multiplier(1.0, 1e-5, 10, steps=most, round_weights=law, first_round=first)

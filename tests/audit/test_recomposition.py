@@ -303,17 +303,19 @@ def by_sampled_accesses(fit):
 
 
 def by_random_rounds(fit):
-    """The mean over the number of sums, which is uniform from 0 on where steps are constant."""
-    assert fit.count < fit.privacy.public["rounds"]
+    """The mean over the number of sums, which is uniform from the burn-in on where steps are constant."""
     rounds, one = fit.privacy.public["rounds"], step_pld(fit)
-    counts, weights = np.arange(rounds), np.full(rounds, 1.0 / rounds)
+    least = int(fit.privacy.public["burn_in"] * rounds)
+    assert least <= fit.count < rounds
+    counts, weights = np.arange(least, rounds), np.full(rounds - least, 1.0 / (rounds - least))
     if fit.privacy.public["step_size"] == "0.5/sqrt(t)":
         eta, smoothness = 0.5 / np.sqrt(counts + 1.0), fit.objective.row_norm**2 / 4 + fit.objective.l2
         weights = eta * (2.0 - smoothness * eta)
         weights /= weights.sum()
     elif rounds > 30:  # a smooth function of their number
         nodes, weights = np.polynomial.legendre.leggauss(10)
-        counts, weights = np.rint((nodes + 1) / 2 * rounds - 0.5).astype(int), weights / 2
+        counts = np.rint(least + (nodes + 1) / 2 * (rounds - least) - 0.5).astype(int)
+        weights = weights / 2
     composed = [one.self_compose(int(count)) if count else None for count in counts]
 
     def delta(epsilon):
@@ -449,6 +451,7 @@ CASES = [
     Case("rrpsgd", by_random_rounds, BOUNDED, problem={"n": 400}),
     Case("rrpsgd", by_random_rounds, BOUNDED, {"batch_size": 50, **SHORTENING}),
     Case("rrpsgd", by_random_rounds, BOUNDED, {"rounds": 25, "batch_size": 50, **HIGH}),
+    Case("rrpsgd", by_random_rounds, BOUNDED, {"burn_in": 0.0}, problem={"n": 400}),
     # Other theorems.
     Case("dp_sgd_output", by_counts, BOUNDED, UNIFORM, problem=NO_RIDGE),
     Case("dp_sgd_output", by_counts, BOUNDED, {"output": "last", **UNIFORM, **HIGH}, problem=NO_RIDGE),

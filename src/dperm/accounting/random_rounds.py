@@ -46,6 +46,7 @@ def random_round_noise_multiplier(
     *,
     neighbors: str = "replace_one",
     round_weights: Sequence[float] | NDArray[np.float64] | None = None,
+    first_round: int = 1,
 ) -> float:
     """Smallest noise for which gradient descent with a random number of rounds is (epsilon, delta)-DP.
 
@@ -65,6 +66,8 @@ def random_round_noise_multiplier(
     round_weights : sequence of float, optional
         Probabilities of R = 1..N up to a factor, independent of the data; uniform if not given. For step
         sizes eta_k they are ``2 eta_k - beta eta_k^2`` (Ghadimi and Lan 2013).
+    first_round : int, default=1
+        Least R of a uniform distribution, from 1 to N.
 
     Returns
     -------
@@ -90,14 +93,18 @@ def random_round_noise_multiplier(
         raise ValueError(f"steps must be at least 2, got {most}: R rounds take R - 1 noisy sums.")
     scheme = Sampling.POISSON if neighbors == "add_or_remove" else Sampling.WITHOUT_REPLACEMENT
     plan = make_plan(check_steps(batch_size, "batch_size"), n_samples, most - 1, scheme, neighbors)
-    counts = largest_rounds(most, round_weights) - 1
+    counts = largest_rounds(most, round_weights, first=first_round) - 1
     if epsilon > MAX_EPSILON:
         return gaussian_sigma(epsilon, delta, plan.sensitivity() * math.sqrt(plan.steps))
     return _solve_plan(plan, counts, epsilon, delta)
 
 
 def largest_rounds(
-    most: int, weights: Sequence[float] | NDArray[np.float64] | None = None, bins: int = BINS
+    most: int,
+    weights: Sequence[float] | NDArray[np.float64] | None = None,
+    bins: int = BINS,
+    *,
+    first: int = 1,
 ) -> Counts:
     """Largest R of each of `bins` parts of equal probability.
 
@@ -109,14 +116,21 @@ def largest_rounds(
         Probabilities of R = 1..N up to a factor, finite, >= 0, not all 0; uniform if not given.
     bins : int, default=96
         Number of parts.
+    first : int, default=1
+        Least R without weights, from 1 to N.
 
     Raises
     ------
     ValueError
-        If the weights have another length or are outside their range.
+        If the weights have another length, or something is outside its range.
     """
+    first = check_steps(first, "first_round")
+    if first > (most if weights is None else 1):
+        limit = f"at most steps = {most}" if weights is None else "1 with round_weights, which may be 0"
+        raise ValueError(f"first_round must be {limit}, got {first}.")
     if weights is None:
-        return np.array([-(-part * most // bins) for part in range(1, bins + 1)], dtype=np.int64)
+        width = most - first + 1
+        return np.array([first - 1 - (-part * width // bins) for part in range(1, bins + 1)], dtype=np.int64)
     law = np.asarray(weights, dtype=np.float64)
     if law.shape != (most,) or not np.all(np.isfinite(law)) or np.any(law < 0.0) or not law.any():
         raise ValueError(f"round_weights must be {most} finite numbers >= 0 that are not all 0.")

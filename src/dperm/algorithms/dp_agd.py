@@ -88,7 +88,7 @@ class DPAGDSchedule(Schedule):
     loss_clip: Setting[float] = Setting(check.clip_norm)
     step_max: Setting[float] = Setting(check.positive)
     growth: Setting[float] = Setting(check.positive)
-    momentum: Setting[float] = Setting(check.decay)
+    momentum: Setting[float] = Setting(check.below_one)
     shrink: Setting[float] = Setting(check.fraction)
     average: Setting[bool] = Setting(check.boolean)
     n_candidates: Setting[int] = Setting(check.candidate_count)

@@ -57,7 +57,7 @@ class MinibatchSchedule(Schedule):
     steps: Setting[int] = Setting(check.step_count)
     clip: Setting[float] = Setting(check.clip_norm)
     step_size: Setting[float] = Setting(check.positive)
-    momentum: Setting[float] = Setting(check.decay)
+    momentum: Setting[float] = Setting(check.below_one)
     tail: Setting[float] = Setting(check.portion)
 
 

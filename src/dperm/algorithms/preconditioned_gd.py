@@ -99,7 +99,7 @@ class PreconditionedGDSchedule(ScaleShares):
     steps: Setting[int] = Setting(check.step_count)
     clip: Setting[float] = Setting(check.clip_norm)
     step_size: Setting[float] = Setting(check.positive)
-    momentum: Setting[float] = Setting(check.decay)
+    momentum: Setting[float] = Setting(check.below_one)
     threshold: Setting[float] = Setting(check.non_negative)
     shrinkage: Setting[float] = Setting(check.non_negative)
     tail: Setting[float] = Setting(check.fraction)

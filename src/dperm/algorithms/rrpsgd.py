@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,7 +36,8 @@ _BATCH = 0.5
 # Default clip, in typical ones: the last iterate has the whole noise of a step.
 _CLIP = 0.6
 # Distance to travel, in typical ones.
-_REACH = 0.3
+_REACH = 0.15
+_BURN_IN = 0.5
 # Without noise: least number of gradient evaluations, and batch size.
 _EXACT_GRADIENTS, _EXACT_BATCH = 1e8, 64
 
@@ -51,9 +53,13 @@ class RRPSGDArguments(NoisyDescentArguments):
         Largest number of rounds N, at least 2; n^2 in the paper. By default 80 passes over the records, or 20
         with a batch size of 1, and no more than n^2; without noise at least ``1e8`` gradients of records. For
         ``10^9`` rounds and more raise :data:`dperm.algorithms.settings.MAX_STEPS`.
+    burn_in : float
+        Portion of the rounds, from the first on, that R is not drawn from; in [0, 1). 0 in the paper, by
+        default 0.5: an R among the first rounds leaves the weights near the start.
     """
 
     rounds: Setting[int] = Setting(check.step_count)
+    burn_in: Setting[float] = Setting(check.below_one)
 
 
 @algorithm(RRPSGDArguments, smooth=True, linear_prediction=True, random_access=True)
@@ -75,7 +81,7 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
         :func:`dperm.algorithms.rules_of_thumb.typical_clip`; with ``calibration="paper"`` or without noise
         the loss's Lipschitz constant.
     calibration : {"tight", "paper"}
-        "paper": the noise of Theorem 4 (``batch_size=1``, ``replace_one``), if the claim holds.
+        "paper": the noise of Theorem 4 (``batch_size=1``, ``replace_one``, no burn-in), if the claim holds.
 
     Returns
     -------
@@ -85,9 +91,9 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     Notes
     -----
     The probability that R is t, from 1 to N, is proportional to ``2 eta_t - (l2 + beta) eta_t^2``: uniform
-    for constant steps (Ghadimi and Lan 2013). R and all iterates may be published. R may be small: without
-    noise the default settings end within 1e-3 of the optimum (near a stationary point, if the loss is not
-    convex) unless R is among the first few per cent of N.
+    for constant steps (Ghadimi and Lan 2013), and 0 during the burn-in. R and all iterates may be published.
+    Without noise the default settings end within 1e-3 of the optimum, or near a stationary point, if the loss
+    is not convex. Without a burn-in they do not where R is among the first few per cent of N.
 
     Examples
     --------
@@ -100,7 +106,11 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     ((2,), 'poisson')
     """
     loss, row_norm = fit.objective.loss, fit.objective.row_norm
-    given = given.completed(batch_size=_default_batch_size(fit), clip=_default_clip(fit, given.radius))
+    given = given.completed(
+        batch_size=_default_batch_size(fit),
+        clip=_default_clip(fit, given.radius),
+        burn_in=0.0 if fit.as_published else _BURN_IN,
+    )
     fit.check_batch_size(given.batch_size)
     given = given.completed(rounds=_default_rounds(fit, given.batch_size))
     if given.rounds < 2:
@@ -108,11 +118,11 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
             f"rounds must be at least 2, got {given.rounds}: their number is drawn from 0 to rounds - 1"
         )
     given = replace(given, clip=gradient_bound(loss, row_norm, given.radius, given.clip))
-    weights = _round_weights(fit, given)
-    sigma_over_clip = _sigma_over_clip(fit, given.rounds, given.batch_size, weights)
+    law = _RoundLaw.of(fit, given)
+    sigma_over_clip = _sigma_over_clip(fit, given, law)
     schedule = given.completed(step_size=_default_step_size(fit, given, sigma_over_clip))
     bits = random_bits(fit.spawn_source())
-    steps = _steps(bits, schedule.rounds, weights)
+    steps = law.draw(bits) - 1
     accountant = "pld, averaged over the random number of rounds"
     release = opened(fit, "rrpsgd", schedule, sigma_over_clip, steps=steps, accountant=accountant)
     coef = noisy_descent(fit, release, schedule, sigma_over_clip, bits, steps=steps, average=False)
@@ -147,43 +157,54 @@ def _default_rounds(fit: Fit, batch_size: int) -> int:
     return min(max(2, most), check.MAX_STEPS - 1)
 
 
-def _round_weights(fit: Fit, given: RRPSGDArguments) -> Array | None:
-    """Probabilities of R = 1 .. N as proportional integers; None for a uniform R.
+class _RoundLaw(NamedTuple):
+    """The distribution of R."""
 
-    Sums of the integers are exact doubles, so R is drawn from exactly the law that is accounted for.
-    """
-    if given.step_size is None:
-        return None
-    sizes, smoothness = step_sizes(given.step_size, given.rounds), _smoothness(fit)
-    if not sizes.max() * smoothness < 2.0:
-        limit = 2.0 / smoothness
-        raise ValueError(f"step_size must be below 2/(l2 + beta) = {limit:.6g}, got {sizes.max():.6g}")
-    if not isinstance(given.step_size, StepSizes):
-        return None
-    law = paper.round_probabilities(sizes, smoothness)
-    return np.asarray(np.floor(law / law.max() * 2.0 ** (52 - given.rounds.bit_length())))
+    rounds: int  # N
+    first: int  # the least R
+    weights: Array | None  # probabilities of R = 1 .. N as proportional integers; None for a uniform R
+
+    @classmethod
+    def of(cls, fit: Fit, given: RRPSGDArguments) -> _RoundLaw:
+        """Sums of the integers are exact doubles: R is drawn from exactly the law that is accounted for."""
+        rounds = given.rounds
+        first = min(int(given.burn_in * rounds) + 1, rounds)
+        uniform = cls(rounds, first, None)
+        if given.step_size is None:
+            return uniform
+        sizes, smoothness = step_sizes(given.step_size, rounds), _smoothness(fit)
+        if not sizes.max() * smoothness < 2.0:
+            limit = 2.0 / smoothness
+            raise ValueError(f"step_size must be below 2/(l2 + beta) = {limit:.6g}, got {sizes.max():.6g}")
+        if not isinstance(given.step_size, StepSizes):
+            return uniform
+        law = paper.round_probabilities(sizes, smoothness)
+        law[: first - 1] = 0.0
+        return cls(rounds, first, np.asarray(np.floor(law / law.max() * 2.0 ** (52 - rounds.bit_length()))))
+
+    def draw(self, bits: RandomBits) -> int:
+        """R."""
+        if self.weights is None:
+            return self.first + int(uniform_integers(bits, self.rounds - self.first + 1, 1)[0])
+        below = np.cumsum(self.weights)
+        place = uniform_integers(bits, int(below[-1]), 1)[0]
+        return 1 + int(np.searchsorted(below, float(place), side="right"))
 
 
-def _steps(bits: RandomBits, rounds: int, weights: Array | None) -> int:
-    """R - 1."""
-    if weights is None:
-        return int(uniform_integers(bits, rounds, 1)[0])
-    below = np.cumsum(weights)
-    return int(np.searchsorted(below, float(uniform_integers(bits, int(below[-1]), 1)[0]), side="right"))
-
-
-def _sigma_over_clip(fit: Fit, rounds: int, batch_size: int, weights: Array | None) -> float:
+def _sigma_over_clip(fit: Fit, given: RRPSGDArguments, law: _RoundLaw) -> float:
     """Standard deviation of the noise on a batch's sum, relative to the clip."""
     fit.check_published("rrpsgd", neighbors=None)
     if not fit.as_published:
-        check_calibration(fit, batch_size, rounds - 1)
-        plan = fit.epsilon, fit.delta, fit.n, batch_size, rounds
-        if weights is None:
-            return _cached_noise_multiplier(*plan, neighbors=fit.neighbors)
-        return random_round_noise_multiplier(*plan, neighbors=fit.neighbors, round_weights=weights)
-    if batch_size != 1 or rounds > fit.n**2 or fit.neighbors is not Neighbours.REPLACE_ONE:
+        check_calibration(fit, given.batch_size, given.rounds - 1)
+        plan = fit.epsilon, fit.delta, fit.n, given.batch_size, given.rounds
+        if law.weights is None:
+            return _cached_noise_multiplier(*plan, neighbors=fit.neighbors, first_round=law.first)
+        return random_round_noise_multiplier(*plan, neighbors=fit.neighbors, round_weights=law.weights)
+    one = given.batch_size == 1 and given.burn_in == 0.0
+    if not one or given.rounds > fit.n**2 or fit.neighbors is not Neighbours.REPLACE_ONE:
         raise ValueError(
-            "calibration='paper' is for batch_size=1, at most n^2 rounds and neighbors='replace_one'"
+            "calibration='paper' is for batch_size=1, burn_in=0, at most n^2 rounds and "
+            "neighbors='replace_one'"
         )
     return paper.rrpsgd(fit.epsilon, fit.delta, n_samples=fit.n)
 

@@ -114,7 +114,7 @@ clip_norm = within("between 2^-64 and 2^64", lambda x: 2.0**-64 <= x <= 2.0**64)
 fraction = within("in (0, 1]", lambda x: 0.0 < x <= 1.0)
 share = within("strictly between 0 and 1", lambda x: 0.0 < x < 1.0)
 portion = within("in [0, 1]", lambda x: 0.0 <= x <= 1.0)
-decay = within("in [0, 1)", lambda x: 0.0 <= x < 1.0)
+below_one = within("in [0, 1)", lambda x: 0.0 <= x < 1.0)
 
 
 def clip_norm_or_infinite(name: str, value: Any) -> float:
