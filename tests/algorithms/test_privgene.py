@@ -162,10 +162,11 @@ def test_schedule_grows_with_the_budget_and_scales_with_the_rows():
     assert counts == sorted(counts)
     assert counts[0] >= 10
     assert counts[-1] >= 500
-    # the last stride is a sixth of the first, without noise a thousandth
-    for rho, last in ((1e-6, 0.16), (1.0, 0.16), (math.inf, 1e-3)):
-        schedule = schedule_of(rho, dimension=7)
-        assert schedule.decay**schedule.generations == pytest.approx(last)
+    # the last stride in units of the first
+    for rho, labels, targets in ((1e-6, 0.06, 0.02), (1.0, 0.06, 0.02), (math.inf, 1e-3, 1e-3)):
+        for last, loss in ((labels, Logistic()), (targets, Huber())):
+            schedule = schedule_of(rho, dimension=7, loss=loss)
+            assert schedule.decay**schedule.generations == pytest.approx(last)
     assert schedule_of(1.0, dimension=7) == privgene_schedule(
         PublicProblem(50_000, 1, 1.0, Logistic(), 1.0), 1.0
     )

@@ -232,7 +232,7 @@ FITS = {
     "dp_agd": {"splits": 12, "n_candidates": 4},
     "dp_newton": {"steps": 3},
     "noisy_newton": {"steps": 3},
-    "privgene": {"generations": 4},
+    "privgene": {"generations": 4, "stride": 0.5},
     "sufficient_statistics": {},
     "objective_perturbation": {},
     "output_perturbation_gd": {"steps": 30},

@@ -63,22 +63,23 @@ def privgene_schedule(problem: PublicProblem, rho: float) -> PrivGeneSchedule:
     -----
     One selection can distinguish mean changes of loss that differ by about ``h sqrt(T/rho)/n``. The number T
     of generations grows with the square root of ``n sqrt(rho)``, so a larger budget buys both more and better
-    steps. Strides start at ``2/R``, an effect of at most 2 on a prediction, or at ``0.8 Y/R`` with real
-    targets of a larger bound Y, and shrink to a sixth. Entries are assumed to be at most 1, like those of
-    scaled columns and the intercept. The constants were found on public data sets; ``bench/accuracy.py``
-    measures them. Without noise strides shrink to a thousandth, in up to 2000 generations with ``1e8`` loss
-    evaluations in total, or in 500.
+    steps. Strides for labels start at ``4/R``, an effect of at most 4 on a prediction, and shrink to 6 %.
+    With real targets up to Y they start at ``0.8 Y/R``, at least ``2/R``, and shrink to 2 %. Entries are
+    assumed to be at most 1, like those of scaled columns and the intercept. The constants were found on
+    public data sets and generated ones. Without noise strides shrink to a thousandth, in up to 2000
+    generations with ``1e8`` loss evaluations in total, or in 500.
     """
-    n, row_norm = problem.n, problem.row_norm
-    targets = problem.loss.target_bound
+    n, row_norm, loss = problem.n, problem.row_norm, problem.loss
     if rho == math.inf:
         losses = n * (2 * problem.dimension + 1)  # of a generation
         generations, last = max(500, min(_MOST_EXACT, int(_EXACT_LOSSES / losses))), _LAST_EXACT_STRIDE
     else:
-        generations, last = round(min(max(1.5 * math.sqrt(n * math.sqrt(rho)), 10.0), 500.0)), 0.16
+        generations = round(min(max(4.0 * math.sqrt(n * math.sqrt(rho)), 10.0), 500.0))
+        last = 0.06 if loss.classification else 0.02
+    target = loss.target_bound if loss.target_bound < math.inf else 1.0
     return PrivGeneSchedule(
         generations=generations,
-        stride=(2.0 if targets == math.inf else max(2.0, 0.8 * targets)) / row_norm,
+        stride=(4.0 if loss.classification else max(2.0, 0.8 * target)) / row_norm,
         decay=last ** (1.0 / generations),
         entry_bound=min(1.0, row_norm),
     )
