@@ -22,6 +22,7 @@ from dperm.algorithms.noisy_descent import (
     noisy_descent,
     opened,
 )
+from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Setting
 from dperm.algorithms.step_sizes import StepSizes, step_sizes
 from dperm.mechanisms.random_source import random_bits
@@ -35,8 +36,8 @@ _PASSES, _PASSES_BY_RECORD = 80, 20
 _BATCH = 0.5
 # Default clip, in typical ones: the last iterate has the whole noise of a step.
 _CLIP = 0.6
-# Distance to travel, in typical ones.
-_REACH = 0.15
+# Distance to travel, in typical ones: for labels and under a ridge term, and for real targets.
+_REACH, _REACH_FOR_TARGETS = 0.15, 0.5
 _BURN_IN = 0.5
 # Without noise: least number of gradient evaluations, and batch size.
 _EXACT_GRADIENTS, _EXACT_BATCH = 1e8, 64
@@ -224,6 +225,13 @@ def _default_step_size(fit: Fit, given: RRPSGDArguments, sigma_over_clip: float)
         best = 4.0 * batch_size * affordable / usual**2
     else:
         sigma, error = sigma_over_clip * longest / batch_size, longest / math.sqrt(batch_size)
-        reach = _REACH * rules.typical_reach(fit.problem, given.radius)
+        reach = _default_reach(fit.problem, given.radius)
         best = gradient_step_size(reach, given.rounds, error, sigma, fit.objective.dimension)
     return min(1.0 / _smoothness(fit), best)
+
+
+def _default_reach(problem: PublicProblem, radius: float) -> float:
+    """The distance that steps are to travel, which is short: the last iterate has the whole noise of a step."""
+    share = _REACH if problem.loss.classification else _REACH_FOR_TARGETS
+    far = share * rules.typical_reach(replace(problem, l2=0.0), radius)
+    return min(far, _REACH * rules.reach_under_ridge(problem))

@@ -99,10 +99,14 @@ def typical_reach(problem: PublicProblem, radius: float = math.inf) -> float:
     """
     if radius < math.inf:
         return radius
-    loss, l2 = problem.loss, problem.l2
-    targets = min(4.0 * loss.target_bound, 3.0 * problem.spread)
+    targets = min(4.0 * problem.loss.target_bound, 3.0 * problem.spread)
     reach = (200.0 if targets == math.inf else targets) / problem.row_norm
-    return min(reach, math.sqrt(2.0 * typical_loss_at_start(problem) / l2)) if l2 > 0.0 else reach
+    return min(reach, reach_under_ridge(problem))
+
+
+def reach_under_ridge(problem: PublicProblem) -> float:
+    """The distance at which the ridge term alone costs as much as the start; infinite without one."""
+    return math.sqrt(2.0 * typical_loss_at_start(problem) / problem.l2) if problem.l2 > 0.0 else math.inf
 
 
 def typical_step_limit(problem: PublicProblem) -> float:
