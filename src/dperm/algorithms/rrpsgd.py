@@ -231,7 +231,7 @@ def _default_step_size(fit: Fit, given: RRPSGDArguments, sigma_over_clip: float)
 
 
 def _default_reach(problem: PublicProblem, radius: float) -> float:
-    """The distance that steps are to travel, which is short: the last iterate has the whole noise of a step."""
+    """The distance that steps are to travel: short, as the last iterate has the whole noise of a step."""
     share = _REACH if problem.loss.classification else _REACH_FOR_TARGETS
     far = share * rules.typical_reach(replace(problem, l2=0.0), radius)
     return min(far, _REACH * rules.reach_under_ridge(problem))
