@@ -63,8 +63,9 @@ def privgene_schedule(problem: PublicProblem, rho: float) -> PrivGeneSchedule:
     -----
     One selection can distinguish mean changes of loss that differ by about ``h sqrt(T/rho)/n``. The number T
     of generations grows with the square root of ``n sqrt(rho)``, so a larger budget buys both more and better
-    steps. Strides for labels start at ``4/R``, an effect of at most 4 on a prediction, and shrink to 6 %.
-    With real targets up to Y they start at ``0.8 Y/R``, at least ``2/R``, and shrink to 2 %. Entries are
+    steps; with more than 14 weights it falls with the root of their number, as more candidates look better
+    than they are. Strides for labels start at ``4/R``, an effect of at most 4 on a prediction, and shrink to
+    6 %. With real targets up to Y they start at ``0.8 Y/R``, at least ``2/R``, and shrink to 2 %. Entries are
     assumed to be at most 1, like those of scaled columns and the intercept. The constants were found on
     public data sets and generated ones. Without noise strides shrink to a thousandth, in up to 2000
     generations with ``1e8`` loss evaluations in total, or in 500.
@@ -74,7 +75,8 @@ def privgene_schedule(problem: PublicProblem, rho: float) -> PrivGeneSchedule:
         losses = n * (2 * problem.dimension + 1)  # of a generation
         generations, last = max(500, min(_MOST_EXACT, int(_EXACT_LOSSES / losses))), _LAST_EXACT_STRIDE
     else:
-        generations = round(min(max(4.0 * math.sqrt(n * math.sqrt(rho)), 10.0), 500.0))
+        factor = min(4.0, 15.0 / math.sqrt(problem.dimension))
+        generations = round(min(max(factor * math.sqrt(n * math.sqrt(rho)), 10.0), 500.0))
         last = 0.06 if loss.classification else 0.02
     target = loss.target_bound if loss.target_bound < math.inf else 1.0
     return PrivGeneSchedule(
