@@ -153,8 +153,9 @@ def test_the_parent_is_not_a_candidate_in_paper_mode():
         assert all(entry["candidate"] < 4 for entry in result.history)
 
 
-def schedule_of(rho, dimension=1, row_norm=1.0, loss=None):
-    return privgene_schedule(PublicProblem(50_000, dimension, 1.0, loss or Logistic(), row_norm), rho)
+def schedule_of(rho, dimension=1, row_norm=1.0, loss=None, pure=False):
+    problem = PublicProblem(50_000, dimension, 1.0, loss or Logistic(), row_norm)
+    return privgene_schedule(problem, rho, pure=pure)
 
 
 def test_schedule_grows_with_the_budget_and_scales_with_the_rows():
@@ -171,6 +172,15 @@ def test_schedule_grows_with_the_budget_and_scales_with_the_rows():
         PublicProblem(50_000, 1, 1.0, Logistic(), 1.0), 1.0
     )
     assert schedule_of(0.01, row_norm=4.0).stride == schedule_of(0.01).stride / 4
+
+
+def test_the_number_of_generations_fits_the_budget_that_they_have_together():
+    """T parts of a pure epsilon have epsilon^2/(8 T) in zCDP, and T is the number for that."""
+    for rho in (1e-4, 1e-2, 1.0):
+        generations = schedule_of(rho, pure=True).generations
+        assert generations == pytest.approx(schedule_of(rho / generations).generations, abs=1.0)
+    many, few = (schedule_of(1e-2, dimension=d).generations for d in (14, 1400))
+    assert many == pytest.approx(10 * few, rel=0.05)
 
 
 def test_strides_grow_with_the_range_of_real_targets():
