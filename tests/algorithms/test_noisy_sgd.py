@@ -254,6 +254,20 @@ def test_regression_defaults_beat_the_trivial_predictor(name):
         assert default_excess(rrpsgd, loss, 1.0, n) < 0.1
 
 
+def test_no_random_number_of_rounds_returns_the_start():
+    """A loose row norm makes steps short, and targets are far from 0."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (2000, 5))
+    y = 5.0 + X @ rng.normal(size=5)
+    obj = Objective(losses.Huber(target_bound=8.0), X, y, row_norm=6.0, fit_intercept=True)
+
+    def worst(**settings):
+        runs = [rrpsgd(obj, 8.0, 1e-6, noise="float", random_state=k, **settings) for k in range(30)]
+        return max(excess(obj, run.coef) for run in runs)
+
+    assert worst() < 0.001 < worst(burn_in=0.0)
+
+
 WITHOUT_NOISE = {
     **DEFAULT_PROBLEMS,
     "squared_hinge": losses.SquaredHinge(),
