@@ -24,7 +24,16 @@ from dperm.algorithms import (
 from dperm.algorithms.learned_coordinates import LEAST_NORM
 from dperm.algorithms.private_scales import scale_shares
 from dperm.algorithms.problem import PublicProblem
-from dperm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Pinball, SquaredError
+from dperm.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    Pinball,
+    Power,
+    SquaredError,
+)
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import watch_releases
 from dperm.objective.row_scaling import RowScaling
@@ -286,7 +295,10 @@ def test_descents_get_away_from_a_constant_that_a_strong_ridge_term_makes_costly
     assert excess(objective, algorithm) < 0.02  # at the weights 0 it is 4.1
 
 
-@pytest.mark.parametrize("loss", [EpsilonInsensitive(0.1, target_bound=1.0), Absolute(target_bound=1.0)])
+@pytest.mark.parametrize(
+    "loss",
+    [EpsilonInsensitive(0.1, target_bound=1.0), Absolute(target_bound=1.0), Power(1.5, target_bound=1.0)],
+)
 def test_a_loose_row_norm_does_not_make_clipping_outweigh_a_strong_ridge_term(loss):
     """Gradients clipped far below the length of the rows are weak beside the ridge term."""
     rng = np.random.default_rng(0)

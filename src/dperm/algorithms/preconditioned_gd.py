@@ -461,10 +461,12 @@ def _clip_under_ridge(problem: PublicProblem, scaling: RowScaling, found: Whiten
 
     For a slope of 1, like `Whitening.clip`; 0 for losses that gain nothing from it. The schedule computes
     that clip with the public bound on the row norms, this with the learned one. It pays where most gradients
-    stay about as long as the Lipschitz constant allows: for real targets and losses of bounded slope.
+    are about equally long: for real targets, but not for smooth losses of unbounded slope.
     """
-    slope = problem.loss.lipschitz(1.0)
-    if problem.loss.classification or slope == math.inf or not problem.private:
+    loss, slope = problem.loss, problem.loss.lipschitz(1.0)
+    if slope == math.inf and loss.smoothness(1.0) == math.inf:  # slopes hardly grow beyond a distance of 1
+        slope = largest_weight(loss)
+    if loss.classification or slope == math.inf or not problem.private:
         return 0.0
     there = replace(problem, l2=problem.l2 * float(np.median(scaling.column_scales)) ** 2)
     share = 0.5 * share_under_ridge(there, slope * scaling.row_norm)
