@@ -245,7 +245,7 @@ CONFIGURATIONS = {
         (halved_noise, skipped_clip_in_steps),
         **(SAMPLED_CLAIM | {"epsilon": 0.5, "replay": {}, "share": None}),
     ),
-    # The number of rounds is random, and few rounds leak little.
+    # The number of rounds is random: at least half of them.
     "rrpsgd": Configuration(
         {"batch_size": 25, "rounds": 20, "clip": 0.01, "step_size": 0.1},
         (halved_noise, skipped_clip_in_steps),

@@ -24,16 +24,7 @@ from dperm.algorithms import (
 from dperm.algorithms.learned_coordinates import LEAST_NORM
 from dperm.algorithms.private_scales import scale_shares
 from dperm.algorithms.problem import PublicProblem
-from dperm.losses import (
-    Absolute,
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    Logistic,
-    Pinball,
-    Power,
-    SquaredError,
-)
+from dperm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Pinball, Power, SquaredError
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import watch_releases
 from dperm.objective.row_scaling import RowScaling

@@ -464,7 +464,7 @@ def _clip_under_ridge(problem: PublicProblem, scaling: RowScaling, found: Whiten
     are about equally long: for real targets, but not for smooth losses of unbounded slope.
     """
     loss, slope = problem.loss, problem.loss.lipschitz(1.0)
-    if slope == math.inf and loss.smoothness(1.0) == math.inf:  # slopes hardly grow beyond a distance of 1
+    if slope == math.inf and loss.smoothness(1.0) == math.inf:  # slopes grow slowly with the distance
         slope = largest_weight(loss)
     if loss.classification or slope == math.inf or not problem.private:
         return 0.0

@@ -34,9 +34,9 @@ from dperm.objective.objective import Array
 _PASSES, _PASSES_BY_RECORD = 80, 20
 # Default batch size, times sqrt(n): larger batches have less noise, smaller ones make more rounds.
 _BATCH = 0.5
-# Default clip, in typical ones: the last iterate has the whole noise of a step.
+# Default clip, in units of `typical_clip`: the last iterate has the whole noise of a step.
 _CLIP = 0.6
-# Distance to travel, in typical ones: for labels and under a ridge term, and for real targets.
+# Distance to travel, in units of `typical_reach`: for labels or under a ridge term, and for real targets.
 _REACH, _REACH_FOR_TARGETS = 0.15, 0.5
 _BURN_IN = 0.5
 # Without noise: least number of gradient evaluations, and batch size.
@@ -79,8 +79,8 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
         sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a function of the step 1, 2, .., rounds.
     clip : float, optional
         Bound on the norm of one record's gradient. By default 0.6 times
-        :func:`dperm.algorithms.rules_of_thumb.typical_clip`; with ``calibration="paper"`` or without noise
-        the loss's Lipschitz constant.
+        :func:`dperm.algorithms.rules_of_thumb.typical_clip`; with ``calibration="paper"`` the loss's
+        Lipschitz constant, and without noise that or, if there is none, 20 times the slope at the weights 0.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 4 (``batch_size=1``, ``replace_one``, no burn-in), if the claim holds.
 
