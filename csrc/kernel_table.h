@@ -110,7 +110,7 @@ struct pass {
     const double *direction, *steps; /* steps: n_steps */
     int64_t n_steps;
     double clip;
-    double stride;
+    double stride, intercept_stride;
 
     /* Rows as integers, see below. */
     double target_factor, target_centre, target_limit;
@@ -182,8 +182,8 @@ static inline double intercept_of(const struct dense_rows *rows, const double *w
  * clipped_gradient_sums: out[k, j], whose row k is the clipped_gradient_sum of model k over the
  * rows outside its left-out fold. No batch, no clip_norms.
  *
- * gradient_sum: the same sum without clip or grid, in floating point, for non-private use:
- * out += sum_i loss'(p_i) z_i, followed if with_loss by sum_i loss(p_i). `precise`: in double
+ * gradient_sum: the same sum without a grid, in floating point: out += sum_i s_i (x_i, 1), followed
+ * if with_loss by sum_i loss(p_i). inner_clip is infinite for loss'(p_i) z_i. `precise`: in double
  * arithmetic for float rows, too.
  *
  * clipped_loss_sums: out[j] += sum over rows of round(min(loss_i(w - steps[j] * direction), clip) /
@@ -191,10 +191,11 @@ static inline double intercept_of(const struct dense_rows *rows, const double *w
  * candidates. clip is a multiple of the grid with clip / grid <= 2^22 (float), 2^50 (double).
  *
  * coordinate_loss_sums: changes of the losses at the neighbours of w along the axes, each clamped
- * to [-clip/2, clip/2]: with D = n_columns + intercept, j < D and a = clip/2
+ * to [-clip/2, clip/2]: with D = n_columns + intercept, j < D, h = stride, or intercept_stride for
+ * the intercept, and a = clip/2
  *
- *     out[j]     += sum over rows of round((clamp(loss_i(w + stride e_j) - loss_i(w)) + a) / grid),
- *     out[D + j] += the same at w - stride e_j,   out[2 D] += the same at w.
+ *     out[j]     += sum over rows of round((clamp(loss_i(w + h e_j) - loss_i(w)) + a) / grid),
+ *     out[D + j] += the same at w - h e_j,   out[2 D] += the same at w.
  *
  *     Losses are evaluated in double at predictions in the precision of the rows. clip is a
  *     multiple of the grid with clip / grid <= 2^50.
@@ -270,7 +271,7 @@ static inline double intercept_of(const struct dense_rows *rows, const double *w
  * Frobenius norm before rounding, is at most inner_clip times 1 + 2^-22 (float rows) or 1 + 2^-50 +
  * n_classes * 2^-52 (double rows).
  *
- * gradient_sum, clipped_loss_sums: as above; losses are evaluated in double from scores in the
+ * gradient_sum, clipped_loss_sums: as above, the former without a clip; losses are evaluated in double from scores in the
  * precision of the rows. */
 typedef void pass_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                      const struct pass *pass, void *out, void *workspace);

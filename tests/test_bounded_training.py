@@ -7,7 +7,7 @@ import pytest
 
 from dperm import Objective
 from dperm.errors import DataError
-from dperm.losses import Huber
+from dperm.losses import Huber, Logistic, SquaredError, SquaredHinge
 from dperm.mechanisms import release_without_privacy
 from dperm.objective import certified_minimum
 from dperm.objective.bounded_training import (
@@ -28,14 +28,15 @@ def random_objective(seed=0, n=300, d=4, loss="logistic", dtype=np.float64, **ke
     return Objective(loss, X, y, **{"row_norm": 1.5, **keywords})
 
 
-def exact_gradient(objective, w, loss=None):
-    """Gradient of the mean objective in long double."""
+def exact_gradient(objective, w, loss=None, clip=math.inf):
+    """Gradient of the mean objective in long double, that of every record clipped."""
     rows = objective._rows
-    total, _ = numpy_kernels.gradient_sum(
+    total = numpy_kernels.clipped_gradient_sum(
         loss or objective.loss.name,
         rows.x,
         rows.y,
         w,
+        clip,
         intercept=objective.fit_intercept,
         row_norm=objective.row_norm,
     )
@@ -48,13 +49,15 @@ def exact_gradient(objective, w, loss=None):
     "loss", ["logistic", "huber", "huberized_hinge", "squared_hinge", "smoothed_absolute", "smoothed_pinball"]
 )
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (40, 3), (5000, 40)])
-def test_rounding_error_of_a_gradient_is_within_its_bound(dtype, intercept, loss, n, d):
+@pytest.mark.parametrize("clip", [0.3, math.inf])
+def test_rounding_error_of_a_gradient_is_within_its_bound(dtype, intercept, loss, n, d, clip):
     objective = random_objective(n=n, d=d, loss=EXAMPLES[loss], dtype=dtype, fit_intercept=intercept, l2=0.3)
-    constants = PublicConstants.of(objective, radius=100.0)
+    constants = PublicConstants.of(objective, radius=100.0, clip=clip)
     for size in (0.0, 1e-3, 1.0, 10.0):
         w = np.random.default_rng(1).normal(size=objective.dimension)
         w *= size / np.linalg.norm(w)
-        error = np.linalg.norm((objective.gradient(w) - exact_gradient(objective, w, loss)).astype(float))
+        exact = exact_gradient(objective, w, loss, clip)
+        error = np.linalg.norm((objective.gradient(w, clip) - exact).astype(float))
         assert error <= constants.gradient_error(size)
     assert constants.gradient_error(30.0) < 1e-9
 
@@ -73,18 +76,20 @@ def linear_neighbours(relation, n, l2):
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("l2", [0.0, 0.7])
-def test_linear_losses_attain_the_sensitivity_of_gradient_descent(relation, average, l2):
+@pytest.mark.parametrize("clip", [0.25, math.inf])
+def test_linear_losses_attain_the_sensitivity_of_gradient_descent(relation, average, l2, clip):
     one, other = linear_neighbours(relation, 50, l2)
-    training = GradientDescent(steps=40, step_size=0.3, average=average)
+    training = GradientDescent(steps=40, step_size=0.3, average=average, clip=clip)
     moved = np.linalg.norm(training.run(one) - training.run(other))
     bound = training.sensitivity(one, relation)
     assert 0.999999 * bound < moved <= bound
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_linear_losses_attain_the_sensitivity_of_the_minimiser(relation):
+@pytest.mark.parametrize("clip", [0.25, math.inf])
+def test_linear_losses_attain_the_sensitivity_of_the_minimiser(relation, clip):
     one, other = linear_neighbours(relation, 50, 0.7)
-    training = Minimisation.with_tolerance(one, 0.0)
+    training = Minimisation.with_tolerance(one, 0.0, clip=clip)
     moved = np.linalg.norm(np.subtract(*(training._minimise(each, np.zeros(1)) for each in (one, other))))
     bound = training.sensitivity(one, relation)
     assert 0.999999 * bound < moved <= bound
@@ -123,6 +128,33 @@ def test_no_logistic_neighbour_found_exceeds_the_sensitivity(relation, l2, steps
     assert worst > (0.9999 if steps == 1 else 0.5) * bound
 
 
+def clipped_neighbours(rng, loss, relation, l2):
+    """A random data set and a neighbour, whose rows have all lengths up to the bound."""
+    n, d = 8, 2
+    X = rng.normal(size=(n + 1, d))
+    X *= (rng.random((n + 1, 1)) ** 2) * 1.5 / np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.sign(rng.normal(size=n + 1)) * (1.0 if loss.classification else rng.choice([0.1, 3.0], n + 1))
+    keywords = {"row_norm": 1.5, "l2": l2, "n_public": n, "n_threads": 1}
+    kept = slice(n - 1) if relation == "add_or_remove" else [*range(n - 1), n]
+    return Objective(loss, X[:n], y[:n], **keywords), Objective(loss, X[kept], y[kept], **keywords)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), SquaredError(), Huber(1.0)], ids=str)
+def test_no_neighbour_found_exceeds_the_sensitivity_of_clipped_training(relation, loss):
+    """Clipped losses, most of which have no Lipschitz constant of their own."""
+    rng, worst = np.random.default_rng(0), {}
+    for _ in range(150):
+        one, other = clipped_neighbours(rng, loss, relation, l2=0.1)
+        clip = float(rng.choice([0.05, 0.3, 1.0]))
+        descent = GradientDescent(int(rng.integers(1, 30)), 1.9 / (0.1 + loss.smoothness(1.5)), clip=clip)
+        for training in (descent, Minimisation.with_tolerance(one, 1e-9, extra_l2=0.2, clip=clip)):
+            moved = np.linalg.norm(training.run(one) - training.run(other))
+            share = moved / training.sensitivity(one, relation)
+            worst[type(training)] = max(worst.get(type(training), 0.0), share)
+    assert 0.3 < min(worst.values()) <= max(worst.values()) <= 1.0
+
+
 def test_step_sizes_that_break_the_bound_are_refused():
     objective = linear_losses(np.ones(50), l2=1.0)
     with pytest.raises(ValueError, match="eta must be at most"):
@@ -140,10 +172,14 @@ def test_unpenalised_intercepts_do_not_contract():
     assert without > 10 * with_ridge
 
 
-def test_losses_without_a_lipschitz_bound_need_a_radius():
+def test_losses_without_a_lipschitz_bound_need_a_clip_or_a_radius():
     objective = random_objective(loss="squared_hinge")
-    with pytest.raises(ValueError, match="radius"):
+    with pytest.raises(ValueError, match="clip or radius"):
         GradientDescent(5, 0.1).sensitivity(objective, "replace_one")
+    assert (
+        GradientDescent(5, 0.1, clip=0.5).sensitivity(objective, "replace_one")
+        < 0.5 * 5 * 0.1 * 2 / 300 * 1.01
+    )
     training = GradientDescent(50, 0.5, radius=2.0)
     assert np.linalg.norm(training.run(objective)) <= 2.0 * (1 + 1e-12)
     assert training.sensitivity(objective, "replace_one") <= 4.0 * (1 + 1e-9)
@@ -159,22 +195,24 @@ def test_more_records_than_n_public_are_refused():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("l2", [1.0, 1e-3, 1e-6])
 @pytest.mark.parametrize("loss", ["logistic", Huber(numpy_kernels.HUBER_THRESHOLD, 1.0)], ids=str)
-def test_the_certificate_holds_in_long_double(dtype, l2, loss):
+@pytest.mark.parametrize("clip", [0.4, math.inf])
+def test_the_certificate_holds_in_long_double(dtype, l2, loss, clip):
     objective = random_objective(loss=loss, l2=l2, dtype=dtype, fit_intercept=True, penalize_intercept=True)
-    training = Minimisation.with_tolerance(objective, 0.0)
+    training = Minimisation.with_tolerance(objective, 0.0, clip=clip)
     w = training._minimise(objective, np.zeros(objective.dimension))
-    assert np.linalg.norm(exact_gradient(objective, w).astype(float)) <= training.tolerance
+    assert np.linalg.norm(exact_gradient(objective, w, clip=clip).astype(float)) <= training.tolerance
     assert training.tolerance < 1e-8
 
 
-def test_gradient_descent_replaces_a_failing_quasi_newton_method(monkeypatch):
+@pytest.mark.parametrize("clip", [0.4, math.inf])
+def test_gradient_descent_replaces_a_failing_quasi_newton_method(monkeypatch, clip):
     """It reaches the same certificate within its number of steps."""
     objective = random_objective(l2=0.01)
-    training = Minimisation.with_tolerance(objective, 0.0)
+    training = Minimisation.with_tolerance(objective, 0.0, clip=clip)
     expected = training._minimise(objective, np.zeros(4))
     monkeypatch.setattr(certified_minimum, "quasi_newton", lambda *args: None)
     w = training._minimise(objective, np.zeros(4))
-    assert np.linalg.norm(exact_gradient(objective, w).astype(float)) <= training.tolerance
+    assert np.linalg.norm(exact_gradient(objective, w, clip=clip).astype(float)) <= training.tolerance
     np.testing.assert_allclose(w, expected, atol=2 * training.tolerance / 0.01)
 
 

@@ -23,6 +23,14 @@ ALWAYS_INLINE void NAME(find_caps)(int n, const double *norm, double inner_clip,
         cap[i] = inner_clip / norm[i];
 }
 
+/* s clamped to +-inner_clip / norm_i; NaN remains. */
+ALWAYS_INLINE void NAME(limit_factors)(int n, const double *norm, double inner_clip, double *s) {
+    double cap[ROWS_PER_BLOCK];
+    NAME(find_caps)(n, norm, inner_clip, cap);
+    for (int i = 0; i < n; i++)
+        s[i] = s[i] > cap[i] ? cap[i] : s[i] < -cap[i] ? -cap[i] : s[i];
+}
+
 /* s clamped to +-cap. Only a true comparison lets a value pass: NaN becomes 0. So does a subnormal
  * factor, whose rounding error, multiplied by a huge row, would carry the record past the clip. */
 ALWAYS_INLINE REAL NAME(clamped)(double s, double cap) {
@@ -235,8 +243,8 @@ static void NAME(flush_plain)(const struct NAME(layout) * layout, REAL *accumula
         }
 }
 
-/* The factors of the rows of a block, given their predictions: loss'(p_i) scale_i times weight and
- * multiplicity. Adds the factors to sums[0] and, with_loss, the losses to sums[1]. */
+/* The factors of the rows of a block, given their predictions: loss'(p_i) scale_i times weight,
+ * clamped, times multiplicity. Adds the factors to sums[0] and, with_loss, the losses to sums[1]. */
 ALWAYS_INLINE void NAME(plain_block)(const struct dense_rows *rows, int64_t first, int64_t end,
                                      const struct pass *pass, const struct NAME(block) * block,
                                      const double *p, REAL *factor, double *sums) {
@@ -244,6 +252,7 @@ ALWAYS_INLINE void NAME(plain_block)(const struct dense_rows *rows, int64_t firs
     int64_t counts[ROWS_IN_FLIGHT];
     const int64_t *count = NAME(read_multiplicity)(rows, first, end, ROWS_IN_FLIGHT, counts);
     NAME(gradient_factors)(rows, ROWS_IN_FLIGHT, first, end, block, pass->loss, p, s);
+    NAME(limit_factors)(ROWS_IN_FLIGHT, block->norm, pass->inner_clip, s);
     for (int i = 0; i < ROWS_IN_FLIGHT && count; i++)
         s[i] *= (double)count[i];
     for (int i = 0; i < ROWS_IN_FLIGHT; i++) {

@@ -18,15 +18,16 @@ ALWAYS_INLINE void NAME(add_rounded_changes)(const double *value, int64_t count,
     }
 }
 
-/* A row: its prediction, target and loss, the scaled stride, and its multiplicity. */
+/* A row: its prediction, target and loss, its scale, and its multiplicity. */
 struct NAME(row_at) {
-    double p, y, base, stride;
+    double p, y, base, scale;
     int64_t times;
 };
 
-/* Adds one row, columns in batches of whole blocks of losses. */
-static void NAME(add_coordinates)(const struct pass *pass, const REAL *x, int64_t n_columns,
-                                  const struct NAME(row_at) * row, int64_t *plus, int64_t *minus) {
+/* Adds entries of one row, in batches of whole blocks of losses. */
+static void NAME(add_coordinates)(const struct pass *pass, double stride, const REAL *x,
+                                  int64_t n_columns, const struct NAME(row_at) * row, int64_t *plus,
+                                  int64_t *minus) {
     double at[COLUMNS_PER_BATCH], value[COLUMNS_PER_BATCH], target[COLUMNS_PER_BATCH];
     for (int k = 0; k < COLUMNS_PER_BATCH; k++)
         target[k] = row->y;
@@ -35,7 +36,7 @@ static void NAME(add_coordinates)(const struct pass *pass, const REAL *x, int64_
         const int64_t count = left < COLUMNS_PER_BATCH ? left : COLUMNS_PER_BATCH;
         const int n_blocks = (int)((count + ROWS_PER_BLOCK - 1) / ROWS_PER_BLOCK);
         for (int sign = 1; sign >= -1; sign -= 2) {
-            const double signed_step = sign * row->stride;
+            const double signed_step = sign * (stride * row->scale);
             for (int64_t k = 0; k < count; k++)
                 at[k] = row->p + signed_step * (double)x[j + k];
             for (int64_t k = count; k < n_blocks * ROWS_PER_BLOCK; k++)
@@ -65,14 +66,14 @@ static void NAME(coordinate_loss_sums)(const struct dense_rows *rows, int64_t be
         loss_values_f64(pass->loss, p, block.y, 1, base);
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             const struct NAME(row_at)
-                row = {p[i], block.y[i], base[i], pass->stride * block.scale[i],
+                row = {p[i], block.y[i], base[i], block.scale[i],
                        rows->multiplicity && first + i < end ? rows->multiplicity[first + i] : 1};
             if (!(block.norm[i] <= DBL_MAX))
                 continue;
-            NAME(add_coordinates)(pass, block.row[i], rows->n_columns, &row, plus, minus);
+            NAME(add_coordinates)(pass, pass->stride, block.row[i], rows->n_columns, &row, plus, minus);
             if (rows->intercept)
-                NAME(add_coordinates)(pass, &one, 1, &row, plus + rows->n_columns,
-                                      minus + rows->n_columns);
+                NAME(add_coordinates)(pass, pass->intercept_stride, &one, 1, &row,
+                                      plus + rows->n_columns, minus + rows->n_columns);
             NAME(add_rounded_changes)(base + i, 1, base[i], pass, row.times, parent);
         }
     }

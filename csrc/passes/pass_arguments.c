@@ -18,6 +18,7 @@ const struct pass_argument pass_arguments[] = {
     {"steps", AT(steps), ARGUMENT_REALS, AT(n_steps), 0},
     {"clip", AT(clip), ARGUMENT_REAL, 0, 0},
     {"stride", AT(stride), ARGUMENT_REAL, 0, 0},
+    {"intercept_stride", AT(intercept_stride), ARGUMENT_REAL, 0, 0},
     {"target_factor", AT(target_factor), ARGUMENT_REAL, 0, 0},
     {"target_centre", AT(target_centre), ARGUMENT_REAL, 0, 0},
     {"target_limit", AT(target_limit), ARGUMENT_REAL, 0, 0},

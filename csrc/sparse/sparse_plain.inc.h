@@ -19,6 +19,7 @@ static void SPARSE(factors)(const struct sparse_rows *sparse, int64_t begin, int
             NAME(read_multiplicity)(&sparse->rows, first, end, ROWS_PER_BLOCK, counts);
         SPARSE(predict_block)(sparse, first, end, NULL, &map, row, &block, p);
         NAME(gradient_factors)(&sparse->rows, ROWS_PER_BLOCK, first, end, &block, pass->loss, p, s);
+        NAME(limit_factors)(ROWS_PER_BLOCK, block.norm, pass->inner_clip, s);
         for (int i = 0; i < ROWS_PER_BLOCK && count; i++)
             s[i] *= (double)count[i];
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {

@@ -67,24 +67,47 @@ def test_range_of_one_record_is_attained(clip):
     assert 0.999999 * 2 * single < np.ptp(one - other) <= 2 * single
 
 
+def test_a_stride_of_its_own_along_the_intercept():
+    obj = Objective("logistic", [[0.6, -0.8], [0.0, 0.5]], [1.0, -1.0], row_norm=2.0, fit_intercept=True)
+    w, short = np.array([0.3, -0.2, 0.1]), 0.125
+    scores, longer = (
+        opened(obj.coordinate_loss_sums(w, 0.5, intercept_stride=each)) for each in (short, 0.5)
+    )
+
+    def change(axis, step):
+        child = w.copy()
+        child[axis] += step
+        return 2.0 * (obj.value(child) - obj.value(w))
+
+    for place, (axis, step) in {2: (2, short), 5: (2, -short), 0: (0, 0.5), 4: (1, -0.5)}.items():
+        assert scores[place] - scores[6] == pytest.approx(change(axis, step), abs=1e-8)
+    assert scores[2] != longer[2]
+    bounds = [obj.coordinate_loss_sums(w, 0.5, intercept_stride=each).add_or_remove for each in (short, 1.0)]
+    assert bounds == pytest.approx([2 * 0.5 * 2.0, 2 * 1.0 * 2.0])  # the larger stride times L, both ways
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_neighbours_stay_within_the_range(relation):
     rng = np.random.default_rng(0)
     for _ in range(50):
         X, y = rng.normal(size=(6, 3)), np.where(rng.random(6) < 0.5, 1.0, -1.0)
-        w, stride, clip = 3 * rng.normal(size=3), rng.exponential(), rng.exponential()
-        one = Objective("logistic", X, y, n_public=6)
+        w, stride, clip = 3 * rng.normal(size=4), rng.exponential(), rng.exponential()
+        settings = {"n_public": 6, "row_norm": 2.0, "fit_intercept": True}
+        strides = {"stride": stride, "clip": clip, "intercept_stride": rng.exponential()}
+        one = Objective("logistic", X, y, **settings)
         X2, y2 = (X[:5], y[:5]) if relation == "add_or_remove" else (X.copy(), y.copy())
         if relation == "replace_one":
             X2[5], y2[5] = rng.normal(size=3), -y[5]
-        other = Objective("logistic", X2, y2, n_public=6)
-        assert_change_within(*(each.coordinate_loss_sums(w, stride, clip) for each in (one, other)), relation)
+        other = Objective("logistic", X2, y2, **settings)
+        assert_change_within(*(each.coordinate_loss_sums(w, **strides) for each in (one, other)), relation)
 
 
 @pytest.mark.parametrize("stride", [0.0, -1.0, math.nan, math.inf])
 def test_strides_out_of_range_are_refused(stride):
-    with pytest.raises(ValueError, match="stride"):
+    with pytest.raises(ValueError, match=r"^stride"):
         objective().coordinate_loss_sums(np.zeros(6), stride)
+    with pytest.raises(ValueError, match=r"^intercept_stride"):
+        objective().coordinate_loss_sums(np.zeros(6), 1.0, intercept_stride=stride)
 
 
 # -- the algorithm ------------------------------------------------------------------------------------
@@ -126,7 +149,7 @@ def test_the_budget_is_spent_and_not_exceeded(selections):
 def test_without_noise_it_equals_the_numpy_reference():
     X, y = separable()
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
-    settings = {"generations": 40, "stride": 0.4, "decay": 0.97, "entry_bound": 0.6}
+    settings = {"generations": 40, "stride": 0.4, "decay": 0.97, "entry_bound": 0.6, "intercept_stride": 0.3}
     result = privgene(obj, math.inf, 1e-6, **settings)
     schedule = PrivGeneSchedule(**settings)
     expected = twin.privgene(twin.scaled_rows(X, 1.5, True), y, math.inf, schedule, None)
@@ -181,6 +204,15 @@ def test_the_number_of_generations_fits_the_budget_that_they_have_together():
         assert generations == pytest.approx(schedule_of(rho / generations).generations, abs=1.0)
     many, few = (schedule_of(1e-2, dimension=d).generations for d in (14, 1400))
     assert many == pytest.approx(10 * few, rel=0.05)
+
+
+def test_changes_are_clipped_and_the_intercept_moves_less_by_default():
+    """In paper mode, and without noise, entries may be 1 and strides are equal."""
+    published = privgene(objective(), 0.1, 1e-6, calibration="paper").privacy.public
+    for public in (published, privgene(objective(), math.inf, 1e-6).privacy.public):
+        assert (public["entry_bound"], public["intercept_stride"]) == (1.0, 1.0)
+    public = privgene(objective(), 0.1, 1e-6).privacy.public
+    assert public["entry_bound"] < public["intercept_stride"] < 1.0
 
 
 def test_strides_grow_with_the_range_of_real_targets():

@@ -94,6 +94,7 @@ static void run_sums(const struct passes *passes, struct dense_rows rows, struct
         run_one(passes, &rows, pass.precise ? "precise sum" : "plain sum", pass);
     pass.kind = PASS_coordinate_loss_sums;
     pass.stride = 0.25;
+    pass.intercept_stride = 0.125;
     pass.clip = 0.5;
     pass.grid = 0x1p-40;
     if (!rows.batch)

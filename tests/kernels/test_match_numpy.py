@@ -109,6 +109,24 @@ def test_gradient_sum(dtype, width, intercept, loss):
     assert abs(total - exact_total) <= slopes @ prediction_error(x, w, intercept) + 1e-14 * exact_total
 
 
+@pytest.mark.parametrize("precise", [False, True])
+@widths_of_losses
+def test_clipped_sum_in_floating_point(dtype, width, intercept, loss, precise):
+    x, y, w, _ = awkward_arrays.ordinary(37, width, dtype)
+    w, rows = weights(w, x, intercept), bind(x, y, intercept, ROW_NORM)
+    limit = 0.15  # the sigmoid loss has slopes of at most 1/4
+    exact = numpy_kernels.clipped_gradient_sum(loss, x, y, w, limit, intercept=intercept, row_norm=ROW_NORM)
+    (got, total), (unclipped, same) = (
+        plain_sums(rows, loss, w, precise=precise, clip=clip) for clip in (limit, np.inf)
+    )
+    scaled = np.abs(numpy_kernels.scaled_rows(x, intercept, ROW_NORM)).astype(float)
+    unit = unit_roundoff(np.float64 if precise else dtype)
+    bound = 20 * unit * len(x) * limit + slope_error(loss, x, y, w, intercept) @ scaled
+    assert np.all(np.abs(got - exact) <= bound + 1e-14)
+    assert total == same  # losses are not clipped
+    assert np.linalg.norm(got - unclipped) > 1e-3 * limit
+
+
 @widths_of_losses
 def test_clipped_loss_sums(dtype, width, intercept, loss):
     x, y, w, direction = awkward_arrays.ordinary(37, width, dtype)
@@ -131,9 +149,11 @@ def test_coordinate_loss_sums(dtype, width, intercept, loss):
     x, y, w, _ = awkward_arrays.ordinary(37, width, dtype)
     w = weights(w, x, intercept)
     stride, clip, grid = 0.4, 0.5, 2.0**-38
-    got = coordinate_integers(bind(x, y, intercept, ROW_NORM), loss, w, stride, clip, grid) * grid
+    rows, strides = bind(x, y, intercept, ROW_NORM), np.full(len(w), stride)
+    strides[width:] = 0.15
+    got = coordinate_integers(rows, loss, w, stride, clip, grid, intercept_stride=0.15) * grid
     exact = numpy_kernels.coordinate_loss_sums(
-        loss, x, y, w, stride, clip, intercept=intercept, row_norm=ROW_NORM
+        loss, x, y, w, strides, clip, intercept=intercept, row_norm=ROW_NORM
     )
     # the error of both losses of a change: slope times the error of the prediction
     p = numpy_kernels.predictions(x, w, intercept=intercept, row_norm=ROW_NORM)

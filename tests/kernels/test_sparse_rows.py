@@ -1,5 +1,6 @@
 """Sums over sparse rows: the integers of the dense matrix, bit for bit."""
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -37,9 +38,9 @@ def problem(n_rows, width, density, dtype, index=np.int32, seed=0):
 def passes(rows, loss, w, direction, threads, batch):
     """Sparse rows also add floating-point sums in the order of dense ones."""
     result = exact_passes(rows, loss, w, direction, threads, batch)
-    for precise in (False, True):
-        gradient, total = plain_sums(rows, loss, w, threads, precise)
-        result |= {f"gradient, precise={precise}": gradient, f"loss, precise={precise}": total}
+    for precise, clip in itertools.product((False, True), (0.3, np.inf)):
+        gradient, total = plain_sums(rows, loss, w, threads, precise, clip)
+        result |= {f"gradient, {precise=}, {clip=}": gradient, f"loss, {precise=}, {clip=}": total}
     return result
 
 

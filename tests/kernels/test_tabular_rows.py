@@ -1,5 +1,6 @@
 """Passes over tabular rows: the integers of the dense one-hot matrix, bit for bit."""
 
+import itertools
 import math
 
 import numpy as np
@@ -129,9 +130,9 @@ def test_many_rows_on_every_instruction_set(instruction_set):
 def test_plain_sums_are_those_of_the_dense_matrix_but_for_rounding(parts):
     table = random_table(3000, parts)
     rows, (w, _) = both(table, targets(3000)), random_weights(table)
-    for precise in (False, True):
+    for precise, clip in itertools.product((False, True), (0.3, np.inf)):
         (gradient, loss), (expected, expected_loss) = (
-            plain_sums(each, "huber", w, precise=precise) for each in rows
+            plain_sums(each, "huber", w, precise=precise, clip=clip) for each in rows
         )
         np.testing.assert_allclose(gradient, expected, rtol=1e-11, atol=1e-9)
         assert math.isclose(loss, expected_loss, rel_tol=1e-12)

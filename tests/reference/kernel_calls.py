@@ -73,9 +73,10 @@ def gradient_integers(rows, loss, w, clip, grid, threads=1, **more):
     return run(rows, "clipped_gradient_sum", threads, loss=loss, w=w, inner_clip=clip, grid=grid, **more)
 
 
-def plain_sums(rows, loss, w, threads=1, precise=False):
-    """The unclipped sums ``(gradient, loss)``."""
-    return run(rows, "gradient_sum", threads, loss=loss, w=w, with_loss=True, precise=precise)
+def plain_sums(rows, loss, w, threads=1, precise=False, clip=np.inf):
+    """The sums ``(gradient, loss)`` in floating point."""
+    settings = {"w": w, "inner_clip": clip, "with_loss": True, "precise": precise}
+    return run(rows, "gradient_sum", threads, loss=loss, **settings)
 
 
 def loss_integers(rows, loss, w, direction, clip, grid, threads=1, steps=STEPS):
@@ -83,8 +84,9 @@ def loss_integers(rows, loss, w, direction, clip, grid, threads=1, steps=STEPS):
     return run(rows, "clipped_loss_sums", threads, loss=loss, clip=clip, grid=grid, **line)
 
 
-def coordinate_integers(rows, loss, w, stride, clip, grid, threads=1):
-    return run(rows, "coordinate_loss_sums", threads, loss=loss, w=w, stride=stride, clip=clip, grid=grid)
+def coordinate_integers(rows, loss, w, stride, clip, grid, threads=1, intercept_stride=None):
+    strides = {"stride": stride, "intercept_stride": intercept_stride or stride}
+    return run(rows, "coordinate_loss_sums", threads, loss=loss, w=w, clip=clip, grid=grid, **strides)
 
 
 def predictions(rows, w, threads=1):

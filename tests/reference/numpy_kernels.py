@@ -186,11 +186,11 @@ def clipped_loss_sums(loss, x, y, w, direction, steps, clip, *, intercept, row_n
     return np.array([sum_at(step) for step in np.asarray(steps, WIDE)])
 
 
-def coordinate_loss_sums(loss, x, y, w, stride, clip, *, intercept, row_norm):
-    """Changes of loss at w + stride e_j, w - stride e_j and w, clamped to +-clip/2, plus clip/2."""
+def coordinate_loss_sums(loss, x, y, w, strides, clip, *, intercept, row_norm):
+    """Changes of loss at w + strides_j e_j, w - strides_j e_j and w, clamped to +-clip/2, plus clip/2."""
     rows, counts = scaled_rows(x, intercept, row_norm), _counts(x, y)
     targets = np.where(np.isfinite(y), y, 0).astype(WIDE)[:, None]
-    here, moves = (rows @ np.asarray(w, WIDE))[:, None], WIDE(stride) * rows
+    here, moves = (rows @ np.asarray(w, WIDE))[:, None], np.asarray(strides, WIDE) * rows
     at_each = VALUES[loss](np.hstack([here + moves, here - moves, here]), targets)
     half = WIDE(clip) / 2
     changes = np.clip(at_each - VALUES[loss](here, targets), -half, half) + half

@@ -182,10 +182,12 @@ class ClippedGradientSums(Pass):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class GradientSum(Pass):
-    """Unclipped sums of gradients and losses, in floating point: the last bits depend on the parts.
+    """Sums of gradients and losses in floating point: the last bits depend on the parts.
 
     Attributes
     ----------
+    inner_clip : float
+        Bound on a gradient's norm; infinite for softmax.
     with_loss : bool
         Whether to sum the losses; otherwise their sum is returned as 0.
     precise : bool
@@ -196,6 +198,7 @@ class GradientSum(Pass):
     exact = False
     loss_spec: LossSpec
     w: Array
+    inner_clip: float = math.inf
     with_loss: bool = True
     precise: bool = False
 
@@ -240,6 +243,7 @@ class CoordinateLossSums(Pass):
     loss_spec: LossSpec
     w: Array
     stride: float
+    intercept_stride: float
     clip: float
     grid: float
     multiplies_rows = True

@@ -7,6 +7,10 @@ Sums over the records are plain sums of doubles, with an error bound independent
 the grid of the clipped gradients: rounding each record's gradient to a grid ``g`` would add an error of up to
 ``g/2 sqrt(d)`` to the mean, while the error of a sum of doubles is some thousand ulps of the mean, a
 millionth of the contribution of one of a million records.
+
+**Clip.** A record's gradient ``s z``, clipped to norm C, is the gradient of a convex loss again, and no less
+smooth: it clips the slope s, which increases in the prediction, to ``C / ||z||``. Everything here holds for
+the mean of those losses, with C for the Lipschitz constant.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ class PublicConstants:
     row_norm : float
         R, with an allowance for the error of computed norms.
     lipschitz : float
-        L, bound on the norm of one record's gradient in the ball of `radius`.
+        L, bound on the norm of one record's gradient in the ball of `radius`, at most the clip.
     beta : float
         Lipschitz constant of one record's gradient.
     l2 : float
@@ -56,7 +60,7 @@ class PublicConstants:
     strong : float
         Strong convexity of F: l2, or 0 if the ridge term does not cover every weight.
     start_loss : float
-        Bound on one record's loss at the weights 0.
+        Bound on how much one record's loss can fall from its value at the weights 0.
     radius : float
         Radius of a ball that contains the iterates.
     """
@@ -72,21 +76,31 @@ class PublicConstants:
     radius: float
 
     @classmethod
-    def of(cls, objective: Objective, *, radius: float = math.inf, extra_l2: float = 0.0) -> PublicConstants:
-        """The constants of an objective, with a further ridge term on every weight.
+    def of(
+        cls,
+        objective: Objective,
+        *,
+        radius: float = math.inf,
+        extra_l2: float = 0.0,
+        clip: float = math.inf,
+    ) -> PublicConstants:
+        """The constants of an objective, with a further ridge term on every weight and clipped gradients.
 
         Raises
         ------
         ValueError
-            If the loss has no Lipschitz constant on the ball or is not smooth.
+            If gradients are bounded neither by the loss on the ball nor by the clip, or the loss is not
+            smooth.
         """
-        # Computed norms, and thus scaled rows, have a relative error of (n_columns + 8) 2^-52.
-        loss, row_norm = objective.loss, objective.row_norm * (1.0 + _UNIT * (objective.dimension + 16))
-        lipschitz, beta = loss.lipschitz(row_norm, radius), loss.smoothness(row_norm)
+        # Computed norms, and thus scaled rows and clipped gradients, have a relative error of
+        # (n_columns + 8) 2^-52.
+        slack = 1.0 + _UNIT * (objective.dimension + 16)
+        loss, row_norm = objective.loss, objective.row_norm * slack
+        lipschitz, beta = min(loss.lipschitz(row_norm, radius), clip * slack), loss.smoothness(row_norm)
         if lipschitz == math.inf:
             raise ValueError(
-                f"the slope of the {loss.name} loss grows without limit: pass a finite radius (the iterates "
-                "are projected onto the ball of that radius)"
+                f"the slope of the {loss.name} loss grows without limit: pass a finite clip or radius (the "
+                "iterates are projected onto the ball of that radius)"
             )
         if beta == math.inf:
             raise ValueError(f"the {loss.name} loss has a kink: use a smoothed one")
@@ -179,12 +193,15 @@ class GradientDescent(Training):
         Radius of the ball that iterates are projected onto; infinite for no projection.
     average : bool
         Whether the result is the mean of w_1..w_T instead of w_T.
+    clip : float
+        Bound on the norm of one record's gradient; infinite where the loss itself bounds it.
     """
 
     steps: int
     step_size: float
     radius: float = math.inf
     average: bool = False
+    clip: float = math.inf
 
     def sensitivity(
         self, objective: Objective, neighbors: Neighbours | str, *, refined: bool = True
@@ -211,8 +228,8 @@ class GradientDescent(Training):
         See `gradient_descent_sensitivity` and `logistic_sensitivity` for exact arithmetic. A step
         that is computed with an error of at most kappa adds ``2 kappa`` to the recursion of the distance.
         """
-        c = PublicConstants.of(objective, radius=self.radius)
-        refine = refined and objective.loss.name == "logistic" and c.strong == c.l2
+        c = PublicConstants.of(objective, radius=self.radius, clip=self.clip)
+        refine = refined and objective.loss.name == "logistic" and c.strong == c.l2 and self.clip == math.inf
         refine = refine and self.step_size * c.l2 <= 1.0
         distance = _descent_distance(self, c, str(Neighbours.parse(neighbors)), refine)
         kappa = self._step_error(c)
@@ -229,7 +246,7 @@ class GradientDescent(Training):
         w = np.zeros(objective.shape)
         total = np.zeros(objective.shape)
         for _ in range(self.steps):
-            w = _project(w - self.step_size * objective.gradient(w), self.radius)
+            w = _project(w - self.step_size * objective.gradient(w, self.clip), self.radius)
             total += w
         return total / self.steps if self.average else w
 
@@ -285,11 +302,14 @@ class Minimisation(Training):
         Strength of a ridge term on every weight, on the scale of the mean loss.
     centre : ndarray, optional
         Public weights; 0 by default.
+    clip : float
+        Bound on the norm of one record's gradient; infinite where the loss itself bounds it.
     """
 
     tolerance: float
     extra_l2: float = 0.0
     centre: Array | None = None
+    clip: float = math.inf
 
     @classmethod
     def with_tolerance(
@@ -300,16 +320,17 @@ class Minimisation(Training):
         extra_l2: float = 0.0,
         linear_bound: float = 0.0,
         centre: Array | None = None,
+        clip: float = math.inf,
     ) -> Minimisation:
         """With the target tolerance, or the best that double precision guarantees, from public numbers alone.
 
         Parameters
         ----------
         objective : Objective
-            Convex and smooth, with a Lipschitz constant, strongly convex (with `extra_l2`).
+            Convex and smooth, with a Lipschitz constant (or a clip), strongly convex (with `extra_l2`).
         target : float
             Desired tolerance.
-        extra_l2, centre
+        extra_l2, centre, clip
             As above.
         linear_bound : float
             Public bound on the norm of the linear term.
@@ -319,30 +340,36 @@ class Minimisation(Training):
         ValueError
             If the objective lacks one of these properties, or rounding errors dominate its ridge term.
         """
-        c = PublicConstants.of(objective, extra_l2=extra_l2)
+        c = PublicConstants.of(objective, extra_l2=extra_l2, clip=clip)
         linear_bound += _length(centre) * extra_l2
         ball = _minimiser_norm(c, linear_bound)
         error = _step_error(c, 3.0 * ball, linear_bound, load=2.0)
         if error > c.strong * ball:
             raise ValueError(f"l2 = {c.l2:.3g} is too small for double precision: choose a larger one")
-        return cls(max(target, 8.0 * error), extra_l2, centre)
+        return cls(max(target, 8.0 * error), extra_l2, centre, clip)
 
     def sensitivity(self, objective: Objective, neighbors: Neighbours | str) -> float:
         """Largest distance between the results on neighbouring data sets, from public numbers alone.
 
-        Notes ----- ``(gap/n + 2 tau)/l2``: the exact minimisers are at most ``gap/(n l2)`` apart, with the
-        gap between two records' gradients at one of them, which lies in a ball of known radius, and each
-        result is within ``tau/l2`` of its exact minimiser (Chaudhuri, Monteleoni and Sarwate 2011, Lemma 7;
-        for add_or_remove n is fixed and public).
+        Notes
+        -----
+        ``(gap/n + 2 tau)/l2``: the exact minimisers are at most ``gap/(n l2)`` apart, with the gap between
+        two records' gradients at one of them, which lies in a ball of known radius, and each result is within
+        ``tau/l2`` of its exact minimiser (Chaudhuri, Monteleoni and Sarwate 2011, Lemma 7; for add_or_remove
+        n is fixed and public). Clipping gradients to one norm brings them no farther apart.
         """
-        c = PublicConstants.of(objective, extra_l2=self.extra_l2)
+        c = self._constants(objective)
         loss, relation = objective.loss, Neighbours.parse(neighbors)
         ball = _minimiser_norm(c, _length(self.centre) * self.extra_l2) * (1.0 + 2.0**-40)
         if relation is Neighbours.REPLACE_ONE:
-            gap = loss.gradient_distance(c.row_norm, ball) / 2.0
+            gap = min(loss.gradient_distance(c.row_norm, ball) / 2.0, c.lipschitz)
         else:
-            gap = loss.lipschitz(c.row_norm, ball)
+            gap = min(loss.lipschitz(c.row_norm, ball), c.lipschitz)
+        gap *= 1.0 + _UNIT * (c.dimension + 16)  # records are clipped by computed norms
         return minimiser_sensitivity(c.n, gap, c.strong, self.tolerance, neighbors=relation)
+
+    def _constants(self, objective: Objective) -> PublicConstants:
+        return PublicConstants.of(objective, extra_l2=self.extra_l2, clip=self.clip)
 
     def run(self, objective: Objective) -> Array:
         """The computed minimiser."""
@@ -367,17 +394,17 @@ class Minimisation(Training):
             The approximate minimiser. Its sensitivity is its distance from the exact one, on each of two data
             sets: noise on the output must cover it, given that the exact minimiser is private.
         """
-        c = PublicConstants.of(objective, extra_l2=self.extra_l2)
+        c = self._constants(objective)
         away = 2.0 * (self.tolerance + perturbation_error) / c.strong * (1.0 + 2.0**-40)
         return Bounded.rounding(self._minimise(objective, linear), add_or_remove=away, replace_one=away)
 
     def _minimise(self, objective: Objective, linear: Array) -> Array:
-        c = PublicConstants.of(objective, extra_l2=self.extra_l2)
+        c = self._constants(objective)
         load = max(1.0, objective._n_rows / c.n)
         linear_norm = float(np.linalg.norm(linear))
 
         def gradient(w: Array) -> Array:
-            return objective.gradient(w) + self.extra_l2 * w + linear
+            return objective.gradient(w, self.clip) + self.extra_l2 * w + linear
 
         def certified(w: Array, g: Array) -> bool:
             error = c.gradient_error(float(np.linalg.norm(w)), linear_norm, load)

@@ -23,6 +23,7 @@ from dperm.losses import Loss, get_loss
 from dperm.losses.weighted import Weighted, unweighted
 from dperm.objective.arguments import (
     MAX_ROW_NORM,
+    MIN_CLIP,
     MIN_ROW_NORM,
     clip_bound,
     flag,
@@ -222,22 +223,35 @@ class EmpiricalRisk:
         """
         return self.value_and_gradient(w)[0]
 
-    def gradient(self, w: ArrayLike) -> Array:
+    def gradient(self, w: ArrayLike, clip: float = math.inf) -> Array:
         """Gradient of ``F`` at ``w``, of its shape. Exact and therefore NOT private.
 
         For losses of one linear prediction in double precision, whatever the dtype of the rows.
+
+        Parameters
+        ----------
+        w : array_like
+            Finite weights.
+        clip : float
+            Bound on the norm of the gradient of one record's loss, for losses of one linear prediction.
 
         Examples
         --------
         >>> import dperm
         >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1])
-        >>> objective.gradient([0.0])
-        array([-0.375])
+        >>> objective.gradient([0.0]), objective.gradient([0.0], clip=0.25)
+        (array([-0.375]), array([-0.25]))
         """
+        clip = number_from("clip", clip, MIN_CLIP, math.inf, "at least 2^-64 (math.inf for no clip)")
         if len(self.shape) != 1:
+            if clip < math.inf:
+                raise ValueError(
+                    f"the {self.loss.name} loss has one prediction per class: leave out the clip"
+                )
             return self.value_and_gradient(w)[1]
         weights = self._weights(w, "w")
-        total, _ = self._run(GradientSum(self.loss.kernel, weights, with_loss=False, precise=True))
+        sums = GradientSum(self.loss.kernel, weights, clip, with_loss=False, precise=True)
+        total, _ = self._run(sums)
         return np.asarray(total / self.n_public + self.penalty_gradient(weights), dtype=np.float64)
 
     def value_and_gradient(self, w: ArrayLike) -> tuple[float, Array]:

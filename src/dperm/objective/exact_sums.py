@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.losses import Loss
-from dperm.objective.arguments import clip_bound, number_from
+from dperm.objective.arguments import clip_bound
 from dperm.private_values.bounded import Bounded
 
 SINGLE_BITS, DOUBLE_BITS = 22, 32
@@ -167,8 +167,7 @@ class ExactSums:
         return SumBounds(on_grid, on_grid, grid, 2.0 * on_grid)
 
     def coordinate_losses(self, stride: float, clip: float) -> SumBounds:
-        """Bounds of sums of the changes of clipped losses along the axes, computed in double precision."""
-        stride = number_from("stride", stride, 2.0**-64, 2.0**64, "between 2^-64 and 2^64")
+        """Bounds of sums of clipped changes of losses along the axes, computed in double precision."""
         clip = clip_bound(min(clip, 2.0 * stride * self.loss.lipschitz(self.row_norm)))
         grid = sum_grid(clip, self.n_public, DOUBLE_BITS)
         return SumBounds(clip, math.floor(clip / grid) * grid, grid, 2.0 * clip)

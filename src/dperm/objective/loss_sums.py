@@ -16,7 +16,7 @@ from dperm.data.passes import (
     SlopeSum,
 )
 from dperm.losses.weighted import unweighted
-from dperm.objective.arguments import clip_bound, finite_number, number, real_array
+from dperm.objective.arguments import clip_bound, finite_number, number, number_from, real_array
 from dperm.objective.empirical_risk import EmpiricalRisk
 from dperm.objective.exact_sums import DOUBLE_BITS, SumBounds
 from dperm.private_values.bounded import Bounded
@@ -63,22 +63,26 @@ class LossSums(EmpiricalRisk):
         sums = ClippedLossSums(self.loss.kernel, weights, towards, candidates, bounds.inner_clip, bounds.grid)
         return bounds.of(self._run(sums), scores=True)
 
-    def coordinate_loss_sums(self, w: ArrayLike, stride: float, clip: float = math.inf) -> Bounded:
+    def coordinate_loss_sums(
+        self, w: ArrayLike, stride: float, clip: float = math.inf, *, intercept_stride: float | None = None
+    ) -> Bounded:
         """Change of the sum of losses from `w` to each ``w +- stride e_j``, up to a constant, in one pass.
 
-        A record's change of loss is clipped to ``[-c/2, c/2]``, ``c = min(clip, 2 stride L)`` with the
-        Lipschitz constant L of the loss, and counted from ``-c/2``: a selection depends on differences
-        between candidates only, whose range is smaller than that of the losses.
+        A record's change of loss is clipped to ``[-c/2, c/2]``, ``c = min(clip, 2 h L)`` with the larger
+        stride h and the Lipschitz constant L of the loss, and counted from ``-c/2``: a selection depends on
+        differences between candidates only, whose range is smaller than that of the losses.
 
         Parameters
         ----------
         w : (dimension,) array_like
             Finite weights.
         stride : float
-            h, positive.
+            Positive.
         clip : float
             Positive upper bound on the range of one record's changes; may be infinite if the loss has a
             Lipschitz constant.
+        intercept_stride : float, optional
+            Stride along the intercept; by default the same.
 
         Returns
         -------
@@ -96,10 +100,13 @@ class LossSums(EmpiricalRisk):
         """
         self._refuse_weights("changes of losses along the axes")
         weights = self._weights(w, "w")
-        stride = number("stride", stride)
-        bounds = self._exact.coordinate_losses(stride, number("clip", clip))
+        stride = _stride("stride", stride)
+        of_intercept = stride if intercept_stride is None else _stride("intercept_stride", intercept_stride)
+        bounds = self._exact.coordinate_losses(max(stride, of_intercept), number("clip", clip))
         self._check_overflow(DOUBLE_BITS)
-        sums = CoordinateLossSums(self.loss.kernel, weights, stride, bounds.inner_clip, bounds.grid)
+        sums = CoordinateLossSums(
+            self.loss.kernel, weights, stride, of_intercept, bounds.inner_clip, bounds.grid
+        )
         return bounds.of(self._run(sums), scores=True)
 
     def label_sum(self) -> Bounded:
@@ -214,6 +221,10 @@ class LossSums(EmpiricalRisk):
         if self.loss.n_classes is None:
             raise TypeError(f"the targets of the {self.loss.name} loss are not class codes")
         return _histogram(self._run(ClassCounts(self.loss.n_classes)))
+
+
+def _stride(name: str, value: float) -> float:
+    return number_from(name, value, 2.0**-64, 2.0**64, "between 2^-64 and 2^64")
 
 
 def _histogram(counts: NDArray[np.int64]) -> Bounded:
