@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import gamma, kstest
 
-from algorithms.problems import objective, separable, zero_rows
+from algorithms.problems import excess, objective, separable, zero_rows
 from dperm import Objective
 from dperm.accounting import Ledger, gaussian_sigma
 from dperm.algorithms import nonprivate, output_perturbation_gd, output_perturbation_minimum
 from dperm.algorithms.output_perturbation_gd import output_perturbation_schedule
 from dperm.errors import PrivacyWarning
-from dperm.losses import Huber
+from dperm.losses import Huber, SquaredError
 from reference import numpy_algorithms as twin
 
 ROUNDING = 2.0**-9  # largest relative increase of the sensitivity by rounding the result
@@ -29,6 +29,7 @@ by_name = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm:
 
 # L = 1 and beta = 1/4, for a loss without a sharper bound
 PLAIN = {"loss": Huber(2.0), "row_norm": 0.5}
+UNCLIPPED = {"clip": math.inf}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ PLAIN = {"loss": Huber(2.0), "row_norm": 0.5}
 )
 def test_noise_of_the_published_examples(n, steps, eta, epsilon, delta, tight, paper):
     settings = {"steps": steps, "step_size": eta, "neighbors": "replace_one", "mechanism": "gaussian"}
-    result = output_perturbation_gd(zero_rows(n, **PLAIN), epsilon, delta, **settings)
+    result = output_perturbation_gd(zero_rows(n, **PLAIN), epsilon, delta, **UNCLIPPED, **settings)
     assert tight <= result.privacy.noise_scale <= tight * (1 + ROUNDING)
     result = output_perturbation_gd(zero_rows(n, **PLAIN), epsilon, delta, calibration="paper", **settings)
     assert result.privacy.noise_scale == pytest.approx(paper, rel=1e-9)
@@ -57,9 +58,8 @@ def test_noise_of_the_published_examples(n, steps, eta, epsilon, delta, tight, p
 )
 def test_sensitivity_of_logistic_examples(steps, eta, n, l2, replace, null):
     for neighbors, expected in (("replace_one", replace), ("add_or_remove", null)):
-        result = output_perturbation_gd(
-            zero_rows(n, l2=l2), 1.0, 1e-5, steps=steps, step_size=eta, neighbors=neighbors
-        )
+        settings = {"steps": steps, "step_size": eta, "neighbors": neighbors, **UNCLIPPED}
+        result = output_perturbation_gd(zero_rows(n, l2=l2), 1.0, 1e-5, **settings)
         assert expected <= result.privacy.sensitivity <= expected * (1 + ROUNDING)
 
 
@@ -67,7 +67,8 @@ def test_sensitivity_of_logistic_examples(steps, eta, n, l2, replace, null):
     ("n", "l2", "replace"), [(45211, 0.01, 2 / 45211 / 0.01), (1000, 0.1, 2 / 1000 / 0.1)]
 )
 def test_sensitivity_of_minimiser_examples(n, l2, replace):
-    result = output_perturbation_minimum(zero_rows(n, l2=l2, **PLAIN), 1.0, 1e-5, neighbors="replace_one")
+    settings = {"neighbors": "replace_one", **UNCLIPPED}
+    result = output_perturbation_minimum(zero_rows(n, l2=l2, **PLAIN), 1.0, 1e-5, **settings)
     # a thousandth for the tolerance, another for rounding
     assert replace <= result.privacy.sensitivity <= replace * (1 + 2 * ROUNDING)
     assert result.n_iter == 1
@@ -126,13 +127,70 @@ def test_a_pure_fit_charges_no_delta():
     assert ledger.history()[0].accountant == "pure"
 
 
-def test_a_radius_admits_losses_without_a_lipschitz_bound():
+@pytest.mark.parametrize("bound", [{}, {"clip": 0.5}, {"radius": 3.0}, {"radius": 3.0, **UNCLIPPED}], ids=str)
+def test_a_clip_or_a_radius_admits_losses_without_a_lipschitz_bound(bound):
     X, y = separable()
     obj = Objective("squared_hinge", X, y, row_norm=1.5, fit_intercept=True)
-    with pytest.raises(ValueError, match="radius"):
-        output_perturbation_gd(obj, 1.0, 1e-6)
-    result = output_perturbation_gd(obj, 1e4, 1e-6, radius=3.0, random_state=0)
+    with pytest.raises(ValueError, match="clip or radius"):
+        output_perturbation_gd(obj, 1.0, 1e-6, **UNCLIPPED)
+    result = output_perturbation_gd(obj, 1e4, 1e-6, random_state=0, **bound)
     assert np.mean(np.sign(X @ result.coef[:-1] + result.coef[-1]) == y) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [
+        (output_perturbation_gd, {"steps": 20, "step_size": 1.0}),
+        (output_perturbation_minimum, {"extra_l2": 0.1}),
+    ],
+)
+def test_noise_is_proportional_to_the_clip(algorithm, settings):
+    one, other = (algorithm(strong(), 1.0, 1e-6, clip=clip, **settings).privacy for clip in (0.1, 0.2))
+    assert other.noise_scale == pytest.approx(2.0 * one.noise_scale, rel=2 * ROUNDING)
+    assert (one.clip, other.clip) == (0.1, 0.2)
+
+
+class TestDefaultClip:
+    """From public numbers: a share of the largest gradient."""
+
+    @staticmethod
+    def clip(n=2_000, epsilon=1.0, delta=1e-6, **keywords):
+        rng = np.random.default_rng(0)
+        X, y = rng.uniform(-1.0, 1.0, (50, 5)), rng.uniform(-1.0, 1.0, 50)
+        settings = {"loss": Huber(1.0, target_bound=1.0), "row_norm": 3.0, "n_public": n} | keywords
+        obj = Objective(settings.pop("loss"), X, y, **settings)
+        return output_perturbation_gd(obj, epsilon, delta, random_state=0).privacy.clip
+
+    def test_it_grows_with_the_signal_up_to_the_lipschitz_constant(self):
+        clips = [self.clip(epsilon=epsilon) for epsilon in (0.01, 0.3, 3.0, 30.0)]
+        assert clips == sorted(clips)
+        assert clips[0] == pytest.approx(0.2 * 3.0)
+        assert clips[2] > 1.2 * clips[1] > 1.2 * clips[0]
+        assert self.clip(n=10**6, epsilon=30.0) is None
+
+    def test_it_scales_with_rows_and_targets(self):
+        assert self.clip(row_norm=30.0) == pytest.approx(10.0 * self.clip())
+        squares = [self.clip(loss=SquaredError(target_bound=bound)) for bound in (1.0, 7.0)]
+        assert squares[1] == pytest.approx(7.0 * squares[0])
+
+    def test_a_ridge_term_that_limits_the_noise_makes_it_longer(self):
+        """Gradients stay as long as at 0, and shorter ones weigh too little against the ridge term."""
+        clips = [
+            self.clip(l2=l2, epsilon=0.3, fit_intercept=True, penalize_intercept=True)
+            for l2 in (0.0, 1.0, 1e3)
+        ]
+        assert clips[0] < clips[1] < 3.0
+        assert clips[2] is None
+
+    def test_it_ends_nearer_to_the_optimum_than_without_it(self):
+        obj = strong()
+
+        def mean_excess(algorithm, **settings):
+            fits = [algorithm(obj, 0.3, 1e-6, random_state=seed, **settings) for seed in range(8)]
+            return np.mean([excess(obj, each.coef) for each in fits])
+
+        for algorithm in ALGORITHMS:
+            assert mean_excess(algorithm) < 0.5 * mean_excess(algorithm, **UNCLIPPED)
 
 
 class TestPaperMode:

@@ -52,7 +52,7 @@ def test_errors_name_the_unmet_requirement(properties, objective, reason):
         ("dp_newton", Hinge().smoothed(4.0), "second derivative of the loss, .* huberized_hinge"),
         ("dp_sgd_gradient", "sigmoid", "convex"),
         ("dp_sgd_output", "sigmoid", "convex"),
-        ("objective_perturbation", "squared_hinge", "without limit"),
+        ("objective_perturbation", "hinge", "kink"),
         ("output_perturbation_gd", "hinge", "kink"),
         ("output_perturbation_minimum", "hinge", "kink"),
         ("output_perturbation_minimum", "logistic", "strongly convex"),

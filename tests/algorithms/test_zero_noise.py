@@ -112,10 +112,9 @@ NAMES = [
 ]
 # Refused because a required setting has no default: what the message names.
 MISSING = {
-    ("output_perturbation_gd", loss, l2): "radius"
-    for loss in ("squared_hinge", "squared_error")
-    for l2 in (0.0, 0.01)
-} | {("objective_perturbation", loss, 0.0): "l2 > 0" for loss in ("logistic", "huber")}
+    ("objective_perturbation", loss, 0.0): "l2 > 0"
+    for loss in ("logistic", "squared_hinge", "squared_error", "huber")
+}
 
 
 def admitted(name, loss, l2):

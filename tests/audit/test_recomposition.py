@@ -341,7 +341,16 @@ def by_change_of_variables(fit):
     (record,), public, privacy = fit.records, fit.privacy.public, fit.privacy
     share, row_norm = public["output_share"], fit.objective.row_norm
     ridge = public["n"] * (public["l2"] + public["extra_l2"])
-    assert record.sensitivity == fit.factor * row_norm
+    assert record.sensitivity == fit.factor * min(row_norm, privacy.clip or math.inf)
+    if privacy.clip is not None:
+        # The change of variables costs up to log(1 + beta / ridge), however the slope and the curvature
+        # go together. A replaced record shifts the linear term by up to the clip either way, or by twice
+        # the clip.
+        shifts = [1] if fit.factor == 1 else [1, 1, 2]
+        mu, delta = privacy.clip / record.scale, privacy.delta * (1 - share)
+        shifted = root(lambda each: math.fsum(gaussian_delta(each, k * mu) for k in shifts), delta)
+        jacobian = math.log1p(row_norm**2 / 4 / ridge)
+        return shifted + jacobian + gaussian_epsilon(1.0 / record.event.output, privacy.delta * share)
     if privacy.delta == 0.0:
         epsilon = strength(record)
         assert ridge >= fit.factor * row_norm**2 / epsilon * (1 - 1e-12)
@@ -457,6 +466,8 @@ CASES = [
     Case("dp_sgd_output", by_counts, BOUNDED, {"output": "last", **UNIFORM, **HIGH}, problem=NO_RIDGE),
     Case("objective_perturbation", by_change_of_variables, BOUNDED),
     Case("objective_perturbation", by_change_of_variables, BOUNDED, LOW),
+    Case("objective_perturbation", by_change_of_variables, BOUNDED, {"clip": math.inf}),
+    Case("objective_perturbation", by_change_of_variables, BOUNDED, {"clip": math.inf, **LOW}),
     Case("objective_perturbation", by_change_of_variables, BOUNDED, PURE),
 ]
 # Of each way to compose, a fit whose claim should be nearly used up: published noise may be far too much.

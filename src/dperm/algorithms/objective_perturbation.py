@@ -29,7 +29,13 @@ from dperm.accounting.objective_perturbation import (
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
-from dperm.algorithms.output_noise import LAWS, SECRET_ITERATES, OutputNoise, add_or_remove_note
+from dperm.algorithms.output_noise import (
+    LAWS,
+    SECRET_ITERATES,
+    OutputNoise,
+    add_or_remove_note,
+    default_clip,
+)
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.mechanisms.records import PerturbedMinimum
 from dperm.objective.bounded_training import Minimisation, PublicConstants
@@ -38,6 +44,10 @@ from dperm.private_values.bounded import Bounded
 
 # Losses whose derivative in the margin has one sign.
 _MONOTONE = ("logistic", "squared_hinge", "huberized_hinge")
+
+# Least regularisation, in units of beta / epsilon: less would cost more in noise than it saves in bias. From
+# 4 on, the privacy of the logistic loss without a clip is that of the Gaussian mechanism.
+_RIDGE, _RIDGE_OF_LOGISTIC = 3.0, 4.0
 
 
 @dataclass(frozen=True)
@@ -54,25 +64,30 @@ class ObjectivePerturbationArguments(Schedule, PublishedTerms):
 
     Attributes
     ----------
+    clip : float
+        Bound on the norm of one record's gradient; infinite where the loss itself bounds it, and for
+        ``delta=0``. By default from public numbers: see
+        :func:`dperm.algorithms.output_noise.default_clip`.
     output_share : float
         Portion of epsilon and delta for the noise on the output, in (0, 1).
     """
 
+    clip: Setting[float] = Setting(check.clip_norm_or_infinite)
     output_share: Setting[float] = Setting(check.share, 1e-3)
 
 
-@algorithm(ObjectivePerturbationArguments, convex=True, smooth=True, lipschitz=True, linear_prediction=True)
+@algorithm(ObjectivePerturbationArguments, convex=True, smooth=True, linear_prediction=True)
 def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> FitResult:
     """Minimise the objective plus a random linear term; publish the minimiser with a little noise.
 
     Parameters
     ----------
     objective : Objective
-        Convex, smooth, of bounded slope. The proof needs a ridge term on every weight, the intercept
-        included. If the objective has less than required (``lambda = n l2 >= 4 beta/epsilon``, that is
-        ``R^2/epsilon`` for the logistic loss), the difference is added; the statement says how much.
+        Convex and smooth. The proof needs a ridge term on every weight, the intercept included. If the
+        objective has less than required (``lambda = n l2 >= 3 beta/epsilon``, or ``R^2/epsilon`` for the
+        logistic loss without a clip), the difference is added; the statement says how much.
     delta : float
-        In [0, 1). 0 gives a pure guarantee (logistic loss only).
+        In [0, 1). 0 gives a pure guarantee (logistic loss without a clip only).
     calibration : {"tight", "paper"}
         "paper" (logistic loss): for delta > 0 the noise of Kifer et al. (``add_or_remove``), for ``delta =
         0`` that of Chaudhuri et al. (``replace_one``).
@@ -103,10 +118,8 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
     """
     objective, output_share = fit.objective, given.output_share
     # 1. the linear term, and the ridge term that its privacy relies on
-    plan = (_paper_plan if fit.as_published else _tight_plan)(
-        objective, fit.epsilon * (1.0 - output_share), fit.delta * (1.0 - output_share), fit.neighbors
-    )
-    constants = PublicConstants.of(objective)
+    plan, clip = _plan_and_clip(fit, given)
+    constants = PublicConstants.of(objective, clip=clip)
     if max(plan.scale, plan.ridge) > 1e100:
         raise ValueError(f"epsilon = {fit.epsilon:.3g} is too small: the noise would drown every record")
     extra_l2 = max(0.0, (plan.ridge / fit.n - constants.strong) * (1.0 + 2.0**-50))
@@ -115,16 +128,20 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
         2.0**-20 * (plan.scale or constants.lipschitz) / fit.n,
         extra_l2=extra_l2,
         linear_bound=_norm_bound(plan, objective.dimension) / fit.n,
+        clip=clip,
     )
     fit.check_size_cap(2 * fit.n)  # the tolerance allows for twice as many records
     # 2. noise on the output, which covers the distance from the exact minimiser
     event = PerturbedMinimumRelease(plan.law, plan.scale, _output_noise(fit, plan.law, output_share))
-    cost = None if plan.law != "gaussian" or event.output == 0.0 else _ledger_cost(fit, plan, event.output)
+    cost = (
+        None if plan.law != "gaussian" or event.output == 0.0 else _ledger_cost(fit, plan, event.output, clip)
+    )
     budget = ScheduledBudget(event, 1, "pure" if fit.delta == 0.0 else "privacy_profile", cost)
     OutputNoise(plan.law, event.output, budget).check(dict.fromkeys(Neighbours, 1.0), fit)
     release = fit.open(
         "objective_perturbation",
         budget,
+        clip=clip,
         extra_l2=extra_l2,
         tolerance=training.tolerance,
         output_share=output_share,
@@ -133,7 +150,7 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
     def minimise(linear: Array, rounding: float) -> Bounded:
         return training.train_perturbed(objective, linear / fit.n, rounding / fit.n)
 
-    gradient_sensitivity = fit.neighbors.sum_factor * objective.loss.lipschitz(objective.row_norm)
+    gradient_sensitivity = fit.neighbors.sum_factor * min(objective.loss.lipschitz(objective.row_norm), clip)
     coef = release.perturbed_minimum(PerturbedMinimum(minimise, objective.shape, gradient_sensitivity), event)
     fit.show(1, coef)
     law = LAWS[plan.law]
@@ -142,9 +159,26 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
     return fit.result(coef, words, n_iter=1, steps=None, notes=notes)
 
 
-def _ledger_cost(fit: Fit, plan: _Plan, output: float) -> FitCost | None:
-    loss, constants = fit.objective.loss, PublicConstants.of(fit.objective)
-    logistic, monotone = loss.name == "logistic", loss.name in _MONOTONE
+def _plan_and_clip(fit: Fit, given: ObjectivePerturbationArguments) -> tuple[_Plan, float]:
+    """By default whichever has less noise: that with a default clip, or without one."""
+    rest = 1.0 - given.output_share
+
+    def plan(clip: float) -> _Plan:
+        plan_of = _paper_plan if fit.as_published else _tight_plan
+        return plan_of(fit.objective, fit.epsilon * rest, fit.delta * rest, fit.neighbors, clip)
+
+    if given.clip is not None:
+        return plan(given.clip), given.clip
+    unbounded = fit.objective.loss.lipschitz(fit.objective.row_norm) == math.inf
+    clips = [default_clip(fit)] if fit.delta > 0.0 or unbounded else []
+    if not unbounded:
+        clips.append(math.inf)
+    return min(((plan(clip), clip) for clip in clips), key=lambda each: each[0].scale)
+
+
+def _ledger_cost(fit: Fit, plan: _Plan, output: float, clip: float) -> FitCost | None:
+    loss, constants = fit.objective.loss, PublicConstants.of(fit.objective, clip=clip)
+    logistic, monotone = loss.name == "logistic" and clip == math.inf, loss.name in _MONOTONE
     return perturbed_minimum_cost(
         constants.row_norm if logistic else constants.lipschitz,
         constants.beta,
@@ -179,48 +213,58 @@ def _norm_bound(plan: _Plan, dimension: int) -> float:
     return plan.scale * (root + 38.0 if plan.law == "gaussian" else dimension + 38.0 * root + 700.0)
 
 
-def _tight_plan(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> _Plan:
-    """The least noise with a proof, for the least regularisation that the proof allows."""
-    loss, constants = objective.loss, PublicConstants.of(objective)
-    row_norm, lipschitz, beta = constants.row_norm, constants.lipschitz, constants.beta
+def _tight_plan(
+    objective: Objective, epsilon: float, delta: float, relation: Neighbours, clip: float
+) -> _Plan:
+    """The least noise with a proof, for about as little regularisation as the proof allows."""
+    loss, constants = objective.loss, PublicConstants.of(objective, clip=clip)
     given = objective.n_public * constants.strong
     if epsilon == math.inf:
         if not given > 0.0:
             raise ValueError("objective_perturbation without noise needs l2 > 0 on every weight")
         return _Plan("gaussian", 0.0, 0.0)
-    logistic = loss.name == "logistic"
+    if loss.name == "logistic" and clip == math.inf:
+        plan_of = _logistic_plan if delta > 0.0 else _pure_plan
+        return plan_of(epsilon, delta, given, constants.row_norm, relation)
     if delta == 0.0:
-        if not logistic:
-            raise ValueError(
-                f"delta = 0 is proved for the logistic loss only, got {loss.name}: pass delta > 0"
-            )
-        ridge = max(given, relation.sum_factor * row_norm**2 / epsilon * (1.0 + 2.0**-40))
-        return _Plan("norm_laplace", pure_objective_scale(epsilon, ridge, row_norm, relation), ridge)
-    monotone = loss.name in _MONOTONE
-    if relation is Neighbours.REPLACE_ONE and not logistic:
-        ridge = max(given, 4.0 * beta / epsilon)
-        scale = replaced_objective_sigma(epsilon, delta, lipschitz, beta, ridge, monotone=monotone)
-    elif relation is Neighbours.REPLACE_ONE:
-        # The smaller of two bounds: both records at once, or one after the other, which for the logistic
-        # loss costs no Jacobian.
-        hop = group_privacy_target(epsilon, delta)
-        ridge = max(given, 4.0 * beta / hop[0])
-        scale = min(
-            replaced_objective_sigma(epsilon, delta, row_norm, beta, ridge, monotone=True),
-            logistic_objective_sigma(*hop, ridge, row_norm),
+        raise ValueError(
+            "delta = 0 is proved for the logistic loss without a clip only, got "
+            f"{loss.name} with clip={clip:.6g}: pass delta > 0"
         )
-    else:
-        ridge = max(given, 4.0 * beta / epsilon)
-        if logistic:
-            scale = logistic_objective_sigma(epsilon, delta, ridge, row_norm)
-        else:
-            scale = objective_sigma(epsilon, delta, lipschitz, beta, ridge, monotone=monotone)
+    ridge = max(given, _RIDGE * constants.beta / epsilon)
+    sigma = replaced_objective_sigma if relation is Neighbours.REPLACE_ONE else objective_sigma
+    monotone = loss.name in _MONOTONE
+    scale = sigma(epsilon, delta, constants.lipschitz, constants.beta, ridge, monotone=monotone)
     return _Plan("gaussian", scale, ridge)
 
 
-def _paper_plan(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> _Plan:
-    if objective.loss.name != "logistic" or epsilon == math.inf:
-        raise ValueError("calibration='paper' is for the logistic loss and a finite epsilon")
+def _pure_plan(epsilon: float, delta: float, given: float, row_norm: float, relation: Neighbours) -> _Plan:
+    ridge = max(given, relation.sum_factor * row_norm**2 / epsilon * (1.0 + 2.0**-40))
+    return _Plan("norm_laplace", pure_objective_scale(epsilon, ridge, row_norm, relation), ridge)
+
+
+def _logistic_plan(
+    epsilon: float, delta: float, given: float, row_norm: float, relation: Neighbours
+) -> _Plan:
+    beta = row_norm**2 / 4.0
+    if relation is Neighbours.ADD_OR_REMOVE:
+        ridge = max(given, _RIDGE_OF_LOGISTIC * beta / epsilon)
+        return _Plan("gaussian", logistic_objective_sigma(epsilon, delta, ridge, row_norm), ridge)
+    # The smaller of two bounds: both records at once, or one after the other, which costs no Jacobian.
+    hop = group_privacy_target(epsilon, delta)
+    ridge = max(given, _RIDGE_OF_LOGISTIC * beta / hop[0])
+    scale = min(
+        replaced_objective_sigma(epsilon, delta, row_norm, beta, ridge, monotone=True),
+        logistic_objective_sigma(*hop, ridge, row_norm),
+    )
+    return _Plan("gaussian", scale, ridge)
+
+
+def _paper_plan(
+    objective: Objective, epsilon: float, delta: float, relation: Neighbours, clip: float
+) -> _Plan:
+    if objective.loss.name != "logistic" or epsilon == math.inf or clip < math.inf:
+        raise ValueError("calibration='paper' is for the logistic loss, a finite epsilon and no clip")
     constants = PublicConstants.of(objective)
     n, row_norm, strong = constants.n, constants.row_norm, constants.strong
     if delta > 0.0:

@@ -15,6 +15,7 @@ from dperm.accounting import (
     gaussian_or_norm_laplace,
 )
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
+from dperm.algorithms.rules_of_thumb import exact_clip, usual_gradient, usual_loss_at_zero
 from dperm.algorithms.settings import one_of
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
 from dperm.mechanisms.release import Releaser
@@ -33,6 +34,40 @@ SECRET_ITERATES = "The guarantee covers the published weights; the iterates that
 
 #: Noise distributions by name, as statements spell them.
 LAWS = {"gaussian": "Gaussian", "norm_laplace": "norm-Laplace"}
+
+
+# The default clip: a share of the largest slope that grows with the signal, n over the norm of the noise on a
+# sum of unit vectors.
+_LEAST_SHARE, _SIGNAL_WITHOUT_CLIP, _POWER_OF_SIGNAL = 0.2, 20_000.0, 0.25
+# Share of the loss at the weights 0 that the noise may cost where a ridge term calls for a longer clip; and
+# that clip, relative to the longest one of such harmless noise or, if that is shorter, the largest gradient.
+_HARMLESS, _SHARE_UNDER_RIDGE = 0.00125, 0.3
+
+
+def default_clip(fit: Fit) -> float:
+    """A clip from public numbers: less noise for a bias that costs less; infinite with much signal.
+
+    Few rows are as long as their bound allows, and few slopes of the loss the largest, so that a third of
+    the largest gradient or less is worth it on most data. A strong ridge term makes the bias matter more: it
+    keeps gradients as long as at 0, and clipping weakens them relative to the term. Where it also makes the
+    noise harmless, see :func:`dperm.algorithms.rules_of_thumb.share_under_ridge`, the clip is longer.
+    """
+    loss, row_norm, dimension = fit.objective.loss, fit.objective.row_norm, fit.objective.dimension
+    if fit.as_published:
+        return math.inf
+    if fit.epsilon == math.inf:
+        return exact_clip(loss, row_norm)
+    noise = gaussian_or_norm_laplace(fit.epsilon, fit.delta, dimension, fit.neighbors.sum_factor)
+    signal = fit.n / math.sqrt(float(noise.mean_square(dimension)))
+    longest = loss.lipschitz(row_norm)
+    if not loss.classification or longest == math.inf:
+        longest = usual_gradient(loss, row_norm)
+    harmless = signal * math.sqrt(8.0 * fit.objective.l2 * _HARMLESS * usual_loss_at_zero(loss)) / longest
+    under_ridge = min(harmless, _SHARE_UNDER_RIDGE * max(harmless, 1.0))
+    share = max(math.pow(signal / _SIGNAL_WITHOUT_CLIP, _POWER_OF_SIGNAL), _LEAST_SHARE, under_ridge)
+    if share >= 1.0 and loss.lipschitz(row_norm) < math.inf:
+        return math.inf
+    return min(share, 1.0) * longest
 
 
 def add_or_remove_note(relation: Neighbours) -> tuple[str, ...]:

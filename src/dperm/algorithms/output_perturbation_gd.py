@@ -6,6 +6,7 @@ Zhang, Zheng, Mou and Wang, IJCAI 2017, Algorithm 1, with a tighter sensitivity.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from dperm.accounting import Neighbours, gaussian_or_norm_laplace
@@ -16,6 +17,7 @@ from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.output_noise import (
     OutputNoise,
     SecretTrainingTerms,
+    default_clip,
     noise_law,
     output_noise,
     publish,
@@ -38,6 +40,9 @@ class OutputPerturbationSchedule(Schedule):
         Constant step on the mean objective, in (0, 2/(l2 + beta)].
     radius : float
         Radius of the ball that iterates are projected onto; infinite for no projection.
+    clip : float
+        Bound on the norm of one record's gradient; infinite where the loss itself bounds it (in the ball).
+        By default from public numbers: see :func:`dperm.algorithms.output_noise.default_clip`.
     output : {"last", "average"}
         The last iterate, or the mean of all but the start.
     """
@@ -45,6 +50,7 @@ class OutputPerturbationSchedule(Schedule):
     steps: Setting[int] = Setting(check.step_count)
     step_size: Setting[float] = Setting(check.positive)
     radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
+    clip: Setting[float] = Setting(check.clip_norm_or_infinite)
     output: Setting[str] = Setting(check.one_of("last", "average"), "last")
 
 
@@ -54,7 +60,7 @@ _EXACT_GRADIENTS, _MOST_EXACT_STEPS = 2e7, 10_000
 
 
 def output_perturbation_schedule(
-    objective: Objective, epsilon: float, delta: float, *, radius: float = math.inf
+    objective: Objective, epsilon: float, delta: float, *, radius: float = math.inf, clip: float = math.inf
 ) -> OutputPerturbationSchedule:
     """Default settings from public numbers alone.
 
@@ -64,8 +70,8 @@ def output_perturbation_schedule(
         Only its public constants are used: n, dimension, loss, row norm, ridge strength.
     epsilon, delta : float
         Target.
-    radius : float
-        Radius of the projection.
+    radius, clip : float
+        Radius of the projection, and bound on the norm of one record's gradient.
 
     Notes
     -----
@@ -77,12 +83,12 @@ def output_perturbation_schedule(
     what the ridge term allows. The step size is 0.9 of the largest that contracts, or smaller if a single
     step would go too far.
     """
-    c = PublicConstants.of(objective, radius=radius)
+    c = PublicConstants.of(objective, radius=radius, clip=clip)
     step = 1.8 / (c.l2 + c.beta)
     distance = min(output_reach(objective.loss, c.row_norm, c.strong), radius)
 
     def risk(steps: int, step_size: float) -> float:
-        descent = GradientDescent(steps, step_size, radius=radius)
+        descent = GradientDescent(steps, step_size, radius=radius, clip=clip)
         moved = descent.sensitivity(objective, Neighbours.REPLACE_ONE, refined=False)
         noise = gaussian_or_norm_laplace(epsilon, delta, c.dimension, moved).mean_square(c.dimension)
         curvature = max(c.strong, 1.0 / (step_size * (2 * steps + 1)))  # the worst one
@@ -94,7 +100,7 @@ def output_perturbation_schedule(
     if epsilon == math.inf:
         longer = [(max(_MOST_STEPS, min(_MOST_EXACT_STEPS, int(_EXACT_GRADIENTS) // c.n)), step)]
     steps, step_size = min([*longer, *shorter], key=lambda pair: risk(*pair))
-    return OutputPerturbationSchedule(steps=steps, step_size=step_size, radius=radius)
+    return OutputPerturbationSchedule(steps=steps, step_size=step_size, radius=radius, clip=clip)
 
 
 class OutputPerturbationArguments(OutputPerturbationSchedule, SecretTrainingTerms):
@@ -110,7 +116,7 @@ def output_perturbation_gd(fit: Fit, given: OutputPerturbationArguments) -> FitR
     Parameters
     ----------
     objective : Objective
-        Convex and smooth loss; one of unbounded slope needs a finite `radius`.
+        Convex and smooth loss.
     calibration : {"tight", "paper"}
         "paper": published sensitivity and noise (``replace_one``).
 
@@ -128,17 +134,16 @@ def output_perturbation_gd(fit: Fit, given: OutputPerturbationArguments) -> FitR
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    objective, schedule = fit.objective, given
+    objective, schedule = fit.objective, given.completed(clip=default_clip(fit))
     if None in (given.steps, given.step_size):
-        default = output_perturbation_schedule(objective, fit.epsilon, fit.delta, radius=given.radius)
-        schedule = given.completed(default)
-    c = PublicConstants.of(objective, radius=schedule.radius)
+        bounds = {"radius": schedule.radius, "clip": schedule.clip}
+        default = output_perturbation_schedule(objective, fit.epsilon, fit.delta, **bounds)
+        schedule = schedule.completed(default)
+    c = PublicConstants.of(objective, radius=schedule.radius, clip=schedule.clip)
     if schedule.step_size * (c.l2 + c.beta) > 2.0:
         limit = 2.0 / (c.l2 + c.beta)
         raise ValueError(f"step_size must be at most 2/(l2 + beta) = {limit:.6g}, got {schedule.step_size!r}")
-    training = GradientDescent(
-        schedule.steps, schedule.step_size, schedule.radius, schedule.output == "average"
-    )
+    training = _training(fit, schedule, can_do_without=given.clip is None)
     noise = _published_noise(fit, training, given.mechanism) if fit.as_published else None
     return publish(
         fit,
@@ -149,8 +154,21 @@ def output_perturbation_gd(fit: Fit, given: OutputPerturbationArguments) -> FitR
         steps=schedule.steps,
         step_size=schedule.step_size,
         radius=schedule.radius,
+        clip=training.clip,
         output=schedule.output,
     )
+
+
+def _training(fit: Fit, schedule: OutputPerturbationArguments, *, can_do_without: bool) -> GradientDescent:
+    """What is run; without a clip that does not lower the sensitivity, if that is allowed."""
+    clipped = GradientDescent(
+        schedule.steps, schedule.step_size, schedule.radius, schedule.output == "average", schedule.clip
+    )
+    own, relation = fit.objective, fit.neighbors
+    if can_do_without and own.loss.lipschitz(own.row_norm, schedule.radius) < math.inf:
+        unclipped = replace(clipped, clip=math.inf)
+        return min(unclipped, clipped, key=lambda training: training.sensitivity(own, relation))
+    return clipped
 
 
 def _published_noise(fit: Fit, training: GradientDescent, mechanism: str) -> OutputNoise:
@@ -161,7 +179,7 @@ def _published_noise(fit: Fit, training: GradientDescent, mechanism: str) -> Out
             "calibration='paper' has Gaussian noise for delta > 0 and norm-Laplace noise for delta = 0, "
             f"got mechanism={mechanism!r}"
         )
-    c = PublicConstants.of(fit.objective, radius=training.radius)
+    c = PublicConstants.of(fit.objective, radius=training.radius, clip=training.clip)
     if c.strong != c.l2:
         raise ValueError("calibration='paper' needs l2=0 or penalize_intercept=True")
     settings: dict[str, Any] = {

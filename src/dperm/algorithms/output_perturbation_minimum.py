@@ -21,6 +21,7 @@ from dperm.algorithms.output_noise import (
     OutputNoise,
     SecretTrainingTerms,
     add_or_remove_note,
+    default_clip,
     for_disjoint_parts,
     noise_law,
     norm_laplace_noise,
@@ -46,6 +47,9 @@ class OutputPerturbationMinimumArguments(Schedule, SecretTrainingTerms):
 
     Attributes
     ----------
+    clip : float
+        Bound on the norm of one record's gradient; infinite where the loss itself bounds it. By default from
+        public numbers: see :func:`dperm.algorithms.output_noise.default_clip`.
     extra_l2 : float
         Strength of a further ridge term on every weight, at least 0. By default from public numbers: see
         :func:`default_extra_l2`; 0 is the published algorithm. With phases it is that of the first one; the
@@ -55,17 +59,20 @@ class OutputPerturbationMinimumArguments(Schedule, SecretTrainingTerms):
         in memory.
     """
 
+    clip: Setting[float] = Setting(check.clip_norm_or_infinite)
     extra_l2: Setting[float] = Setting(check.non_negative)
     phases: Setting[int] = Setting(check.positive_integer, 1)
 
 
-def default_extra_l2(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> float:
+def default_extra_l2(
+    objective: Objective, epsilon: float, delta: float, relation: Neighbours, clip: float = math.inf
+) -> float:
     """The further ridge term that minimises ``extra D^2/2 + (beta/d + l2 + extra) E||z||^2/2``.
 
     The first term is its cost at an optimum at distance D, the second the cost of the noise z under a Hessian
     of trace ``beta`` plus the ridge terms. The noise is inversely proportional to the ridge terms.
     """
-    c = PublicConstants.of(objective)
+    c = PublicConstants.of(objective, clip=clip)
     distance = output_reach(objective.loss, c.row_norm, c.strong)
     if epsilon == math.inf:
         return 0.0
@@ -82,7 +89,6 @@ def default_extra_l2(objective: Objective, epsilon: float, delta: float, relatio
     OutputPerturbationMinimumArguments,
     convex=True,
     smooth=True,
-    lipschitz=True,
     strongly_convex=True,
     linear_prediction=True,
 )
@@ -92,8 +98,8 @@ def output_perturbation_minimum(fit: Fit, given: OutputPerturbationMinimumArgume
     Parameters
     ----------
     objective : Objective
-        Convex, smooth, of bounded slope, with ``l2 > 0`` on every weight (``penalize_intercept=True``). The
-        noise is inversely proportional to ``l2 + extra_l2``.
+        Convex and smooth, with ``l2 > 0`` on every weight (``penalize_intercept=True``). The noise is
+        proportional to ``clip / (l2 + extra_l2)``.
     calibration : {"tight", "paper"}
         "paper": noise of the published scale ``2 L/(n l2 epsilon)``, L the Lipschitz constant of the
         loss, for ``delta=0``, ``replace_one`` and a finite epsilon. Approximation and rounding increase it
@@ -120,13 +126,16 @@ def output_perturbation_minimum(fit: Fit, given: OutputPerturbationMinimumArgume
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    rule = 0.0 if fit.as_published else default_extra_l2(fit.objective, fit.epsilon, fit.delta, fit.neighbors)
+    given = given.completed(clip=default_clip(fit))
     if given.phases > 1:
         return _in_phases(fit, given)
-    extra_l2 = given.completed(extra_l2=rule).extra_l2
-    if fit.as_published and extra_l2 > 0.0:
-        raise ValueError("calibration='paper' of output_perturbation_minimum has no extra_l2")
-    training = _training(fit.objective, extra_l2)
+    rule = 0.0
+    if not fit.as_published:
+        rule = default_extra_l2(fit.objective, fit.epsilon, fit.delta, fit.neighbors, given.clip)
+    given = given.completed(extra_l2=rule)
+    if fit.as_published and (given.extra_l2 > 0.0 or given.clip < math.inf):
+        raise ValueError("calibration='paper' of output_perturbation_minimum has no extra_l2 and no clip")
+    training = _training(fit.objective, given)
     noise = _published_noise(fit, training, given.mechanism) if fit.as_published else None
     return publish(
         fit,
@@ -136,16 +145,26 @@ def output_perturbation_minimum(fit: Fit, given: OutputPerturbationMinimumArgume
         words="exact minimisation",
         steps=None,
         notes=(EXACT_MINIMISER,) if fit.as_published else (),
-        extra_l2=extra_l2,
+        clip=given.clip,
+        extra_l2=given.extra_l2,
         tolerance=training.tolerance,
     )
 
 
-def _training(objective: Objective, extra_l2: float, centre: Array | None = None) -> Minimisation:
+def _training(
+    objective: Objective,
+    given: OutputPerturbationMinimumArguments,
+    phase: int = 0,
+    centre: Array | None = None,
+) -> Minimisation:
     """To a thousandth of one record's contribution to the gradient."""
-    c = PublicConstants.of(objective)
+    c = PublicConstants.of(objective, clip=given.clip)
     return Minimisation.with_tolerance(
-        objective, 2.0**-10 * c.lipschitz / c.n, extra_l2=extra_l2, centre=centre
+        objective,
+        2.0**-10 * c.lipschitz / c.n,
+        extra_l2=given.extra_l2 * 8.0**phase,
+        centre=centre,
+        clip=given.clip,
     )
 
 
@@ -158,28 +177,28 @@ def _in_phases(fit: Fit, given: OutputPerturbationMinimumArguments) -> FitResult
     most = int(math.log2(max(fit.n, 2)))
     if given.phases > most or fit.as_published:
         raise ValueError(f"phases must be at most {most}, with calibration='tight', got {given.phases}")
-    extra_l2 = given.completed(extra_l2=_default_first_ridge(fit, given.phases)).extra_l2
+    given = given.completed(extra_l2=_default_first_ridge(fit, given.phases, given.clip))
     fit.check_size_cap()
     own.check_places()
     order = np.asarray(permutation(random_bits(fit.spawn_source()), fit.n), dtype=np.int64)
     parts = [own._part(part) for part in parts_of_phases(order, given.phases)]
-    ridges = [extra_l2 * 8.0**phase for phase in range(given.phases)]
     noise = for_disjoint_parts(output_noise(fit, law), given.phases)
-    for part, ridge in zip(parts, ridges, strict=True):  # centres are not known yet
-        training = _training(part, ridge)
+    for phase, part in enumerate(parts):  # centres are not known yet
+        training = _training(part, given, phase)
         noise.claim(fit, {relation: training.sensitivity(part, relation) for relation in Neighbours})
     release = fit.open(
         "output_perturbation_minimum",
         noise.budget,
         sampling="permutation",
         phases=given.phases,
-        extra_l2=extra_l2,
+        clip=given.clip,
+        extra_l2=given.extra_l2,
         mechanism=law,
     )
     coef = np.zeros(own.shape)
-    for phase, (part, ridge) in enumerate(zip(parts, ridges, strict=True), start=1):
-        coef = noise.release(release, _training(part, ridge, coef).train(part))
-        fit.show(phase, coef)
+    for phase, part in enumerate(parts):
+        coef = noise.release(release, _training(part, given, phase, coef).train(part))
+        fit.show(phase + 1, coef)
     return fit.result(
         coef,
         f"exact minimisation in secret, {LAWS[law]} noise on the result, in {given.phases} phases",
@@ -188,13 +207,13 @@ def _in_phases(fit: Fit, given: OutputPerturbationMinimumArguments) -> FitResult
     )
 
 
-def _default_first_ridge(fit: Fit, phases: int) -> float:
+def _default_first_ridge(fit: Fit, phases: int, clip: float) -> float:
     """The first phase's ridge term that minimises the cost of all, and of the last noise.
 
     As in `default_extra_l2` a ridge term r costs ``r D^2/2``. In the first phase D is the distance of the
     optimum, later the noise of the phase before.
     """
-    c = PublicConstants.of(fit.objective)
+    c = PublicConstants.of(fit.objective, clip=clip)
     sizes = [part.size for part in parts_of_phases(np.arange(fit.n), phases)]
     if fit.epsilon == math.inf:
         return 0.0
