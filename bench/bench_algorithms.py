@@ -59,7 +59,9 @@ def full_batch(records: int) -> dict[str, tuple[Call, Call]]:
     facts = PublicProblem(obj.n_public, obj.dimension, mu, obj.loss, obj.row_norm)
     descent = noisy_gd_schedule(facts)
     white = preconditioned_gd_schedule(facts)
-    genes = PrivGeneSchedule(generations=30, stride=0.4, decay=0.97, entry_bound=obj.row_norm)
+    genes = PrivGeneSchedule(
+        generations=30, stride=0.4, decay=0.97, entry_bound=obj.row_norm, intercept_stride=1.0
+    )
 
     def whitened() -> object:
         values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))

@@ -76,11 +76,12 @@ def output_perturbation_gd(rows, y, steps, step_size, sigma, rng, average=False)
 
 
 def privgene(rows, y, rate, schedule, rng):
-    """Twin of dperm.algorithms.privgene (logistic loss, no ridge term); rate infinite: the best child."""
+    """Twin of dperm.algorithms.privgene (logistic loss, intercept, no ridge); infinite rate: best child."""
     d = rows.shape[1]
     w, stride = np.zeros(d), schedule.stride
+    axes = np.append(np.ones(d - 1), schedule.intercept_stride)
     for _ in range(schedule.generations):
-        children = np.vstack([w + stride * np.eye(d), w - stride * np.eye(d), w])
+        children = np.vstack([w + stride * np.diag(axes), w - stride * np.diag(axes), w])
         losses = np.logaddexp(0.0, -y[:, None] * (rows @ children.T))
         bound = stride * schedule.entry_bound
         scores = np.clip(losses - losses[:, -1:], -bound, bound).sum(axis=0)

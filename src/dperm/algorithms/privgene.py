@@ -8,6 +8,7 @@ that of a bounded-range mechanism, and the parent is also a candidate.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,16 +45,22 @@ class PrivGeneSchedule(Schedule):
     entry_bound : float
         Bound on the entries of a row: a record's loss changes by at most ``stride * entry_bound * slope`` at
         any offspring. Larger changes are clipped.
+    intercept_stride : float
+        Stride along the intercept, whose entry is 1 in all rows, relative to those along columns, in (0, 1].
     """
 
     generations: Setting[int] = Setting(check.step_count)
     stride: Setting[float] = Setting(check.clip_norm)
     decay: Setting[float] = Setting(check.fraction)
     entry_bound: Setting[float] = Setting(check.positive)
+    intercept_stride: Setting[float] = Setting(check.fraction)
 
 
 # Without noise: loss evaluations, largest number of generations, and ratio of the last stride to the first.
 _EXACT_LOSSES, _MOST_EXACT, _LAST_EXACT_STRIDE = 1e8, 2000, 1e-3
+# Bound on changes of loss relative to that for entries of 1, and stride along the intercept that fits it: for
+# longer ones changes would be clipped in most records, and weigh too little against the ridge term.
+_ENTRY_BOUND, _INTERCEPT_STRIDE = 0.5, 0.65
 
 
 def privgene_schedule(problem: PublicProblem, rho: float, *, pure: bool = False) -> PrivGeneSchedule:
@@ -69,9 +76,10 @@ def privgene_schedule(problem: PublicProblem, rho: float, *, pure: bool = False)
     ``n epsilon``; with more than 14 weights it falls with the root of their number, as more candidates look
     better than they are. Strides for labels start at ``4/R``, an effect of at most 4 on a prediction, and
     shrink to 6 %. With real targets up to Y they start at ``0.8 Y/R``, at least ``2/R``, and shrink to 2 %.
-    Entries are assumed to be at most 1, like those of scaled columns and the intercept. The constants were
-    found on public data sets and generated ones. Without noise strides shrink to a thousandth, in up to 2000
-    generations with ``1e8`` loss evaluations in total, or in 500.
+    Few entries of scaled columns are near 1, and few slopes the largest: changes are clipped at half of what
+    both would allow, which halves the noise, and strides along the intercept are shorter to fit that. The
+    constants were found on public data sets and generated ones. Without noise strides shrink to a thousandth,
+    in up to 2000 generations with ``1e8`` loss evaluations in total, or in 500.
     """
     n, row_norm, loss = problem.n, problem.row_norm, problem.loss
     if rho == math.inf:
@@ -87,7 +95,8 @@ def privgene_schedule(problem: PublicProblem, rho: float, *, pure: bool = False)
         generations=generations,
         stride=(4.0 if loss.classification else max(2.0, 0.8 * target)) / row_norm,
         decay=last ** (1.0 / generations),
-        entry_bound=min(1.0, row_norm),
+        entry_bound=min(1.0, row_norm) * (_ENTRY_BOUND if rho < math.inf else 1.0),
+        intercept_stride=_INTERCEPT_STRIDE if rho < math.inf else 1.0,
     )
 
 
@@ -119,7 +128,8 @@ def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
     delta : float
         In [0, 1); 0 gives a pure guarantee.
     calibration : {"tight", "paper"}
-        "paper": conversion and selection rate of Lee and Kifer, without the parent as a candidate.
+        "paper": conversion and selection rate of Lee and Kifer, without the parent as a candidate; by default
+        entries of up to 1 and equal strides.
     callback : callable, optional
         Called after each generation with ``{"iteration", "coef", "candidate"}``, all released.
 
@@ -143,41 +153,47 @@ def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
     array([ 1., -1.])
     """
     objective, rho = fit.objective, _rho(fit)
-    schedule = given.completed(privgene_schedule(fit.problem, rho, pure=fit.delta == 0.0))
+    default = privgene_schedule(fit.problem, rho, pure=fit.delta == 0.0)
+    if fit.as_published:
+        default = replace(default, entry_bound=min(1.0, objective.row_norm), intercept_stride=1.0)
+    schedule = given.completed(default)
     budget, eta = _plan(fit, rho, schedule)
     _check_strides(objective, schedule)
     release = fit.open("privgene", budget, schedule)
 
     w, h = np.zeros(objective.dimension), schedule.stride
+    axes = np.ones(objective.dimension)  # strides along the axes, relative to h
+    if objective.fit_intercept:
+        axes[-1] = schedule.intercept_stride
     for generation in range(1, schedule.generations + 1):
         # 1. losses of the parent and of its offspring along the axes
         clip = 2.0 * h * schedule.entry_bound * _slope(objective)
-        scores = objective.coordinate_loss_sums(w, h, clip)
-        ridge = fit.n * _penalty_changes(objective, w, h)
+        scores = objective.coordinate_loss_sums(w, h, clip, intercept_stride=h * axes[-1])
+        ridge = fit.n * _penalty_changes(objective, w, h * axes)
         if fit.as_published:  # the parent is not a candidate
             ridge[-1] = 4.0 * fit.n * clip + 2.0 * np.abs(ridge).max()
         # 2. the survivor
         candidate = release.select(scores, eta, ridge)
-        w = _offspring(w, h, candidate)
+        w = _offspring(w, h * axes, candidate)
         fit.report(generation, w, candidate=candidate, stride=h)
         h *= schedule.decay
     mechanism = "coordinate descent, each step chosen by the exponential mechanism"
     return fit.result(w, mechanism, n_iter=schedule.generations)
 
 
-def _offspring(w: Array, stride: float, candidate: int) -> Array:
+def _offspring(w: Array, strides: Array, candidate: int) -> Array:
     """Candidates j and d + j move by plus and minus the stride along axis j; the last one is the parent."""
     child = w.copy()
     if candidate < 2 * len(w):
-        sign = 1.0 if candidate < len(w) else -1.0
-        child[candidate % len(w)] += sign * stride
+        axis, sign = candidate % len(w), 1.0 if candidate < len(w) else -1.0
+        child[axis] += sign * strides[axis]
     return child
 
 
-def _penalty_changes(objective: Objective, w: Array, stride: float) -> Array:
+def _penalty_changes(objective: Objective, w: Array, strides: Array) -> Array:
     """Public: change of the ridge term from the parent to each candidate."""
-    slope = stride * objective.penalty_gradient(w)
-    bend = 0.5 * stride * objective.penalty_gradient(np.full_like(w, stride))
+    slope = strides * objective.penalty_gradient(w)
+    bend = 0.5 * strides * objective.penalty_gradient(strides)
     return np.concatenate([bend + slope, bend - slope, [0.0]])
 
 
@@ -216,7 +232,7 @@ def _rho(fit: Fit) -> float:
 
 def _check_strides(objective: Objective, schedule: PrivGeneSchedule) -> None:
     """Raise ValueError for strides, or clips of loss changes, that exact sums have no grid for."""
-    last = schedule.stride * schedule.decay ** (schedule.generations - 1)
+    last = schedule.stride * schedule.decay ** (schedule.generations - 1) * schedule.intercept_stride
     for stride in (schedule.stride, last):
         changes = 2.0 * stride * _slope(objective) * min(schedule.entry_bound, objective.row_norm)
         if not (stride >= 2.0**-64 and 2.0**-64 <= changes <= 2.0**64):
