@@ -271,8 +271,8 @@ static inline double intercept_of(const struct dense_rows *rows, const double *w
  * Frobenius norm before rounding, is at most inner_clip times 1 + 2^-22 (float rows) or 1 + 2^-50 +
  * n_classes * 2^-52 (double rows).
  *
- * gradient_sum, clipped_loss_sums: as above, the former without a clip; losses are evaluated in double from scores in the
- * precision of the rows. */
+ * gradient_sum, clipped_loss_sums: as above, the former without a clip; losses are evaluated in
+ * double from scores in the precision of the rows. */
 typedef void pass_fn(const struct dense_rows *rows, int64_t begin, int64_t end,
                      const struct pass *pass, void *out, void *workspace);
 

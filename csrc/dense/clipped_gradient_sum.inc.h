@@ -244,7 +244,8 @@ static void NAME(flush_plain)(const struct NAME(layout) * layout, REAL *accumula
 }
 
 /* The factors of the rows of a block, given their predictions: loss'(p_i) scale_i times weight,
- * clamped, times multiplicity. Adds the factors to sums[0] and, with_loss, the losses to sums[1]. */
+ * clamped, times multiplicity. Adds the factors to sums[0] and, with_loss, the losses to sums[1].
+ */
 ALWAYS_INLINE void NAME(plain_block)(const struct dense_rows *rows, int64_t first, int64_t end,
                                      const struct pass *pass, const struct NAME(block) * block,
                                      const double *p, REAL *factor, double *sums) {

@@ -70,7 +70,8 @@ static void NAME(coordinate_loss_sums)(const struct dense_rows *rows, int64_t be
                        rows->multiplicity && first + i < end ? rows->multiplicity[first + i] : 1};
             if (!(block.norm[i] <= DBL_MAX))
                 continue;
-            NAME(add_coordinates)(pass, pass->stride, block.row[i], rows->n_columns, &row, plus, minus);
+            NAME(add_coordinates)(pass, pass->stride, block.row[i], rows->n_columns, &row, plus,
+                                  minus);
             if (rows->intercept)
                 NAME(add_coordinates)(pass, pass->intercept_stride, &one, 1, &row,
                                       plus + rows->n_columns, minus + rows->n_columns);
