@@ -35,8 +35,6 @@ from solver_problems import PROBLEMS, Problem
 
 TABLE = Path(__file__).parents[1] / "docs" / "decisions" / "solver-choice.md"
 NEIGHBORS = "add_or_remove"
-# Where the slope of the loss has no limit these ask for a clip or a radius, and have no default.
-UNCLIPPED = ("output_perturbation_gd",)
 
 Budget = tuple[float, float]  # epsilon and delta
 
@@ -74,14 +72,7 @@ class ProblemTable:
 def valid_solvers(problem: Problem, objective: dperm.Objective, delta: float) -> list[str]:
     """Solvers to compare at that delta: all that the objective and the guarantee admit, unless told."""
     names = list(problem.solvers or SOLVERS) if delta > 0.0 else pure_solvers(problem.loss)
-    bounded = problem.loss.lipschitz(1.0) < math.inf
-    return [
-        name
-        for name in names
-        if name != "nonprivate"
-        and (bounded or name not in UNCLIPPED)
-        and SOLVERS[name].needs.refusal(objective) is None
-    ]
+    return [name for name in names if name != "nonprivate" and SOLVERS[name].needs.refusal(objective) is None]
 
 
 def objective_of(problem: Problem, X: object, y: np.ndarray, row_norm: float, l2: float) -> dperm.Objective:

@@ -108,12 +108,11 @@ def pure_solvers(loss: Loss) -> list[str]:
     """Solvers with a guarantee for that loss and ``delta = 0``, the best first."""
     if loss.n_classes is not None:
         return []
-    bounded = loss.lipschitz(1.0) < math.inf
     fitting = {
         "objective_perturbation": loss.name == "logistic",
-        "output_perturbation_gd": loss.convex and bounded and loss.smoothness(1.0) < math.inf,
-        "privgene": bounded,
-        "dp_sgd_output": loss.convex,  # clips gradients
+        "output_perturbation_gd": loss.convex and loss.smoothness(1.0) < math.inf,
+        "privgene": loss.lipschitz(1.0) < math.inf,
+        "dp_sgd_output": loss.convex,
     }
     names = [name for name, fits in fitting.items() if fits]
     # With real targets the few directions that privgene tries are worth less than clipped gradients.
