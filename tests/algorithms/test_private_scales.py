@@ -327,6 +327,18 @@ def test_the_intercept_starts_from_the_log_odds_of_rare_labels():
     assert first == pytest.approx(math.log(0.02 / 0.98), abs=0.7)
 
 
+@pytest.mark.parametrize("positive", [0.5, 0.9])
+def test_a_mean_label_that_noise_explains_leaves_the_intercept_at_0(positive):
+    """Noise exceeds twice its size in one fit of 22; in more than 28 of 200 with a probability of 1e-7."""
+    y = np.where(np.arange(500) < positive * 500, 1.0, -1.0)
+    objective = Objective("logistic", np.zeros((500, 2)), y, row_norm=2.0, fit_intercept=True)
+    settings = {"label_share": 0.01, "norm_share": 0.0, "column_share": 0.0, "moments": "none"}
+    settings |= {"steps": 1, "step_size": 1e-9, "clip": 1.0}
+    fits = [preconditioned_gd(objective, 1.0, 1e-6, random_state=seed, **settings) for seed in range(200)]
+    elsewhere = sum(abs(fit.coef[-1]) > 1e-3 for fit in fits)
+    assert 0 < elsewhere <= 28 if positive == 0.5 else elsewhere == 200
+
+
 @learners
 @pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
 def test_releases_of_scales_have_the_stated_noise(neighbors, algorithm):

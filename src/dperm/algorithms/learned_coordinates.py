@@ -190,7 +190,7 @@ def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> tuple[Array,
         start[-1] = targets_under_ridge(objective, constant.prediction, constant.deviation)
         return start, constant.spread
     if objective.loss.n_classes is None:
-        mean = release.gaussian_sum(objective.label_sum(), multiplier)[0] / fit.n
+        mean = _noisy_label_mean(fit, release, multiplier)
         shares = {label: 0.5 * (1.0 + label * min(max(mean, -0.99), 0.99)) for label in (-1, 1)}
     else:
         shares = dict(enumerate(release.gaussian_sum(objective.class_counts(), multiplier) / fit.n))
@@ -207,6 +207,18 @@ def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> tuple[Array,
         weights = {label: share * of_classes.get(label, 1.0) for label, share in shares.items()}
         start[-1] = labels_under_ridge(objective, math.log(weights[1] / weights[-1]), weights)
     return start, math.inf
+
+
+def _noisy_label_mean(fit: Fit, release: Releaser, multiplier: float) -> float:
+    """The mean label; 0, unless classes are weighted by it, if it does not stand out from the noise.
+
+    With little signal the weights are small, and an intercept of noise alone would decide most predictions.
+    """
+    labels = fit.objective.label_sum()
+    mean = float(release.gaussian_sum(labels, multiplier)[0]) / fit.n
+    noise = multiplier * labels.sensitivity(fit.neighbors) / fit.n
+    stands_out = abs(mean) > 2.0 * noise or fit.objective.weighs_privately
+    return mean if stands_out else 0.0
 
 
 def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
