@@ -87,7 +87,26 @@ def test_the_clip_is_that_of_rows_which_a_ridge_shortens(l2, clip, loss, curvatu
 @example(SHORTEST_ROW**2, 1.0, 1.0, 0.25)
 def test_no_clip_is_shorter_than_that_whose_noise_is_checked(of_rows, ridge, relative, slope_at_zero):
     found = Whitening(LinearMap.rounding(np.eye(2)), of_rows, of_rows * ridge, 1.0)
-    assert found.clip(relative, slope_at_zero) >= relative * SHORTEST_ROW * (1.0 - 1e-12)
+    for given_clip in (False, True):
+        clip = found.clip(relative, slope_at_zero, given=given_clip)
+        assert clip >= relative * SHORTEST_ROW * (1.0 - 1e-12)
+
+
+def test_slopes_that_a_strong_ridge_term_keeps_from_being_met_are_clipped_by_default():
+    """Noise of the whole range of slopes cost a point of accuracy, and as much excess again."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4500, 30)) / math.sqrt(30)
+    margins = 3.0 * X @ rng.normal(size=30)
+    y = np.where(margins + rng.logistic(size=4500) > 0.0, 1.0, -1.0)
+    obj = Objective("logistic", X, y, row_norm=1.8, l2=0.1)
+    moments = X.T @ X / len(X)
+    values = np.linalg.eigvalsh(moments)
+    typical = math.sqrt(np.sum(values / (values + 0.4)))
+    share = np.sum(0.4 / (values + 0.4)) / 30
+    fits = [preconditioned_gd(obj, 6.4, 1e-6, random_state=seed) for seed in range(3)]
+    expected = (1.0 - 0.5 * share**4) * typical
+    assert expected < 0.75 * typical
+    assert np.mean([fit.privacy.clip for fit in fits]) == pytest.approx(expected, rel=0.1)
 
 
 @pytest.mark.parametrize(

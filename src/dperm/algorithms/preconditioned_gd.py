@@ -426,7 +426,7 @@ def _descent(
     """
     loss, spread = fit.objective.loss, coordinates.spread
     slope, at_zero = _slope(loss, spread), _relative_slope_at_zero(loss)
-    clip, momentum = found.clip(schedule.clip, at_zero), schedule.momentum
+    clip, momentum = found.clip(schedule.clip, at_zero, given=True), schedule.momentum
     if "clip" not in given.chosen:
         raised = _raised_clip(loss, fit.problem.per_record(), found.longest)
         under_ridge = _clip_under_ridge(fit.problem, coordinates.scaling, found)

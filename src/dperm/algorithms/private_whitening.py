@@ -51,15 +51,17 @@ class Whitening:
         """Share of the ridge in the second moments."""
         return 1.0 - self.of_rows / self.with_ridge
 
-    def clip(self, relative: float, slope_at_zero: float) -> float:
+    def clip(self, relative: float, slope_at_zero: float, *, given: bool = False) -> float:
         """Bound on gradients, in units of the largest slope of the loss; at least `relative * SHORTEST_ROW`.
 
         A ridge term that is most of the second moments keeps the weights near 0, where the loss has that
-        slope.
+        slope: if it is below 1, larger ones are hardly met, and clipped unless `relative` was given.
         """
         slope = 1.0 - (1.0 - slope_at_zero) * self.ridge_share**_POWER_OF_SHARE
-        length = max(self.row_length, slope_at_zero)
-        return min(relative * math.sqrt(self.with_ridge), max(relative, slope) * length)
+        if given or slope_at_zero == 1.0:
+            slope = max(relative, slope)
+        longest = slope * max(self.row_length, slope_at_zero)
+        return min(relative * math.sqrt(self.with_ridge), max(longest, relative * SHORTEST_ROW))
 
     def least_kept(self, noise: float) -> float:
         """Share of weights with that standard deviation that shrinkage leaves with labels."""

@@ -41,8 +41,8 @@ PUBLISHED = tuple(
 #: Largest number of weights that ``solver="auto"`` whitens: sparse rows of more columns are not made dense.
 MAX_WHITENED = MAX_DENSE_COLUMNS
 
-#: ``n epsilon / dimension^1.5`` below which objective perturbation comes last with delta = 0: its proof is for
-#: gradients without a clip, and the noise on the linear term carries the minimiser far.
+#: ``n epsilon / dimension^1.5`` below which objective perturbation comes last with delta = 0: its proof is
+#: for gradients without a clip, and the noise on the linear term carries the minimiser far.
 MIN_PURE_SIGNAL = 12.0
 
 
