@@ -1,5 +1,6 @@
 """How each algorithm is audited, and the planted faults that an audit must detect."""
 
+import math
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -123,6 +124,12 @@ def lost_linear_term(honest, self, objective, linear, error):
 def skipped_clip_in_steps(honest, self, plan, clip, grid):
     """Compiled SGD steps clip at 100 times the stated bound."""
     return honest(self, plan, 100 * clip, grid)
+
+
+@fault_in(Objective, "gradient")
+def skipped_clip_in_training(honest, self, w, clip=math.inf):
+    """Gradients of secret training are not clipped."""
+    return honest(self, w)
 
 
 @fault_in(Bounded, "rounding")
@@ -264,7 +271,7 @@ CONFIGURATIONS = {
     "output_perturbation_gd": Configuration(
         # a single step: later steps move the weights back
         {"steps": 1, "step_size": 2.0, "mechanism": "gaussian"},
-        (halved_noise, understated_result),
+        (halved_noise, understated_result, skipped_clip_in_training),
         share=0.85,
         secret=True,
     ),
@@ -383,7 +390,7 @@ OTHER_CLAIMS = {
         "replace_one",
         replace(
             CONFIGURATIONS["output_perturbation_gd"],
-            settings={"steps": 1, "step_size": 0.5, "mechanism": "gaussian"},
+            settings={"steps": 1, "step_size": 0.5, "mechanism": "gaussian", "clip": math.inf},
             faults=(quarter_of_the_noise, forgotten_weights),
             share=0.5,
             weight_bound=6.0,

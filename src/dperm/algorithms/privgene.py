@@ -239,5 +239,5 @@ def _check_strides(objective: Objective, schedule: PrivGeneSchedule) -> None:
             raise ValueError(
                 f"strides from {schedule.stride:g} down to {last:g} with entry_bound="
                 f"{schedule.entry_bound:g} imply changes of losses outside 2^-64 to 2^64: use a larger "
-                "decay or stride, or fewer generations"
+                "decay, stride or intercept_stride, or fewer generations"
             )

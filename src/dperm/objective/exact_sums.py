@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.losses import Loss
-from dperm.objective.arguments import clip_bound
+from dperm.objective.arguments import clip_bound, number_from
 from dperm.private_values.bounded import Bounded
 
 SINGLE_BITS, DOUBLE_BITS = 22, 32
@@ -166,9 +166,15 @@ class ExactSums:
         on_grid = math.floor(clip / grid) * grid
         return SumBounds(on_grid, on_grid, grid, 2.0 * on_grid)
 
-    def coordinate_losses(self, stride: float, clip: float) -> SumBounds:
+    def coordinate_losses(
+        self, stride: float, clip: float, intercept_stride: float | None = None
+    ) -> SumBounds:
         """Bounds of sums of clipped changes of losses along the axes, computed in double precision."""
-        clip = clip_bound(min(clip, 2.0 * stride * self.loss.lipschitz(self.row_norm)))
+        longest, expected = 0.0, "between 2^-64 and 2^64"
+        for name, value in (("stride", stride), ("intercept_stride", intercept_stride)):
+            if value is not None:
+                longest = max(longest, number_from(name, value, 2.0**-64, 2.0**64, expected))
+        clip = clip_bound(min(clip, 2.0 * longest * self.loss.lipschitz(self.row_norm)))
         grid = sum_grid(clip, self.n_public, DOUBLE_BITS)
         return SumBounds(clip, math.floor(clip / grid) * grid, grid, 2.0 * clip)
 

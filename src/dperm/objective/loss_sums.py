@@ -16,7 +16,7 @@ from dperm.data.passes import (
     SlopeSum,
 )
 from dperm.losses.weighted import unweighted
-from dperm.objective.arguments import clip_bound, finite_number, number, number_from, real_array
+from dperm.objective.arguments import clip_bound, finite_number, number, real_array
 from dperm.objective.empirical_risk import EmpiricalRisk
 from dperm.objective.exact_sums import DOUBLE_BITS, SumBounds
 from dperm.private_values.bounded import Bounded
@@ -100,10 +100,10 @@ class LossSums(EmpiricalRisk):
         """
         self._refuse_weights("changes of losses along the axes")
         weights = self._weights(w, "w")
-        stride = _stride("stride", stride)
-        of_intercept = stride if intercept_stride is None else _stride("intercept_stride", intercept_stride)
-        bounds = self._exact.coordinate_losses(max(stride, of_intercept), number("clip", clip))
+        bounds = self._exact.coordinate_losses(stride, number("clip", clip), intercept_stride)
         self._check_overflow(DOUBLE_BITS)
+        stride = float(stride)
+        of_intercept = stride if intercept_stride is None else float(intercept_stride)
         sums = CoordinateLossSums(
             self.loss.kernel, weights, stride, of_intercept, bounds.inner_clip, bounds.grid
         )
@@ -221,10 +221,6 @@ class LossSums(EmpiricalRisk):
         if self.loss.n_classes is None:
             raise TypeError(f"the targets of the {self.loss.name} loss are not class codes")
         return _histogram(self._run(ClassCounts(self.loss.n_classes)))
-
-
-def _stride(name: str, value: float) -> float:
-    return number_from(name, value, 2.0**-64, 2.0**64, "between 2^-64 and 2^64")
 
 
 def _histogram(counts: NDArray[np.int64]) -> Bounded:
