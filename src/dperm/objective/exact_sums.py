@@ -170,10 +170,10 @@ class ExactSums:
         self, stride: float, clip: float, intercept_stride: float | None = None
     ) -> SumBounds:
         """Bounds of sums of clipped changes of losses along the axes, computed in double precision."""
-        longest, expected = 0.0, "between 2^-64 and 2^64"
-        for name, value in (("stride", stride), ("intercept_stride", intercept_stride)):
-            if value is not None:
-                longest = max(longest, number_from(name, value, 2.0**-64, 2.0**64, expected))
+        limits = 2.0**-64, 2.0**64, "between 2^-64 and 2^64"
+        longest = number_from("stride", stride, *limits)
+        if intercept_stride is not None:
+            longest = max(longest, number_from("intercept_stride", intercept_stride, *limits))
         clip = clip_bound(min(clip, 2.0 * longest * self.loss.lipschitz(self.row_norm)))
         grid = sum_grid(clip, self.n_public, DOUBLE_BITS)
         return SumBounds(clip, math.floor(clip / grid) * grid, grid, 2.0 * clip)
