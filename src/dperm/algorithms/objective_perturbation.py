@@ -34,7 +34,7 @@ from dperm.algorithms.output_noise import (
     SECRET_ITERATES,
     OutputNoise,
     add_or_remove_note,
-    default_clip,
+    clip_for,
 )
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.mechanisms.records import PerturbedMinimum
@@ -170,7 +170,7 @@ def _plan_and_clip(fit: Fit, given: ObjectivePerturbationArguments) -> tuple[_Pl
     if given.clip is not None:
         return plan(given.clip), given.clip
     unbounded = fit.objective.loss.lipschitz(fit.objective.row_norm) == math.inf
-    clips = [default_clip(fit)] if fit.delta > 0.0 or unbounded else []
+    clips = [clip_for(fit)] if fit.delta > 0.0 or unbounded else []
     if not unbounded:
         clips.append(math.inf)
     return min(((plan(clip), clip) for clip in clips), key=lambda each: each[0].scale)

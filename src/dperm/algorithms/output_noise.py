@@ -20,7 +20,7 @@ from dperm.algorithms.settings import one_of
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
 from dperm.mechanisms.release import Releaser
 from dperm.objective.bounded_training import Training, check_record_count
-from dperm.objective.objective import Array
+from dperm.objective.objective import Array, Objective
 from dperm.objective.stochastic_descent import Indices
 from dperm.private_values.bounded import Bounded, result_grid
 
@@ -44,30 +44,35 @@ _LEAST_SHARE, _SIGNAL_WITHOUT_CLIP, _POWER_OF_SIGNAL = 0.2, 20_000.0, 0.25
 _HARMLESS, _SHARE_UNDER_RIDGE = 0.00125, 0.3
 
 
-def default_clip(fit: Fit) -> float:
+def default_clip(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> float:
     """A clip from public numbers: less noise for a bias that costs less; infinite with much signal.
 
     Few rows are as long as their bound allows, and few slopes of the loss the largest, so that a third of
     the largest gradient or less is worth it on most data. A strong ridge term makes the bias matter more: it
     keeps gradients as long as at 0, and clipping weakens them relative to the term. Where it also makes the
-    noise harmless, see :func:`dperm.algorithms.rules_of_thumb.share_under_ridge`, the clip is longer.
+    noise harmless, the clip is longer.
     """
-    loss, row_norm, dimension = fit.objective.loss, fit.objective.row_norm, fit.objective.dimension
-    if fit.as_published:
-        return math.inf
-    if fit.epsilon == math.inf:
+    loss, row_norm, dimension = objective.loss, objective.row_norm, objective.dimension
+    if epsilon == math.inf:
         return exact_clip(loss, row_norm)
-    noise = gaussian_or_norm_laplace(fit.epsilon, fit.delta, dimension, fit.neighbors.sum_factor)
-    signal = fit.n / math.sqrt(float(noise.mean_square(dimension)))
+    noise = gaussian_or_norm_laplace(epsilon, delta, dimension, relation.sum_factor)
+    signal = objective.n_public / math.sqrt(float(noise.mean_square(dimension)))
     longest = loss.lipschitz(row_norm)
     if not loss.classification or longest == math.inf:
         longest = usual_gradient(loss, row_norm)
-    harmless = signal * math.sqrt(8.0 * fit.objective.l2 * _HARMLESS * usual_loss_at_zero(loss)) / longest
+    harmless = signal * math.sqrt(8.0 * objective.l2 * _HARMLESS * usual_loss_at_zero(loss)) / longest
     under_ridge = min(harmless, _SHARE_UNDER_RIDGE * max(harmless, 1.0))
     share = max(math.pow(signal / _SIGNAL_WITHOUT_CLIP, _POWER_OF_SIGNAL), _LEAST_SHARE, under_ridge)
     if share >= 1.0 and loss.lipschitz(row_norm) < math.inf:
         return math.inf
     return min(share, 1.0) * longest
+
+
+def clip_for(fit: Fit) -> float:
+    """The clip of a fit for which none is given; published algorithms have none."""
+    if fit.as_published:
+        return math.inf
+    return default_clip(fit.objective, fit.epsilon, fit.delta, fit.neighbors)
 
 
 def add_or_remove_note(relation: Neighbours) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.output_noise import (
     OutputNoise,
     SecretTrainingTerms,
-    default_clip,
+    clip_for,
     noise_law,
     output_noise,
     publish,
@@ -134,7 +134,7 @@ def output_perturbation_gd(fit: Fit, given: OutputPerturbationArguments) -> FitR
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    objective, schedule = fit.objective, given.completed(clip=default_clip(fit))
+    objective, schedule = fit.objective, given.completed(clip=clip_for(fit))
     if None in (given.steps, given.step_size):
         bounds = {"radius": schedule.radius, "clip": schedule.clip}
         default = output_perturbation_schedule(objective, fit.epsilon, fit.delta, **bounds)

@@ -21,7 +21,7 @@ from dperm.algorithms.output_noise import (
     OutputNoise,
     SecretTrainingTerms,
     add_or_remove_note,
-    default_clip,
+    clip_for,
     for_disjoint_parts,
     noise_law,
     norm_laplace_noise,
@@ -126,7 +126,7 @@ def output_perturbation_minimum(fit: Fit, given: OutputPerturbationMinimumArgume
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    given = given.completed(clip=default_clip(fit))
+    given = given.completed(clip=clip_for(fit))
     if given.phases > 1:
         return _in_phases(fit, given)
     rule = 0.0
