@@ -15,7 +15,12 @@ from dperm.accounting import (
     gaussian_or_norm_laplace,
 )
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
-from dperm.algorithms.rules_of_thumb import exact_clip, usual_gradient, usual_loss_at_zero
+from dperm.algorithms.rules_of_thumb import (
+    exact_clip,
+    harmless_clip,
+    usual_gradient,
+    usual_loss_at_zero,
+)
 from dperm.algorithms.settings import one_of
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
 from dperm.mechanisms.release import Releaser
@@ -60,7 +65,7 @@ def default_clip(objective: Objective, epsilon: float, delta: float, relation: N
     longest = loss.lipschitz(row_norm)
     if not loss.classification or longest == math.inf:
         longest = usual_gradient(loss, row_norm)
-    harmless = signal * math.sqrt(8.0 * objective.l2 * _HARMLESS * usual_loss_at_zero(loss)) / longest
+    harmless = harmless_clip(signal, objective.l2, _HARMLESS * usual_loss_at_zero(loss)) / longest
     under_ridge = min(harmless, _SHARE_UNDER_RIDGE * max(harmless, 1.0))
     share = max(math.pow(signal / _SIGNAL_WITHOUT_CLIP, _POWER_OF_SIGNAL), _LEAST_SHARE, under_ridge)
     if share >= 1.0 and loss.lipschitz(row_norm) < math.inf:

@@ -118,7 +118,8 @@ def output_perturbation_gd(fit: Fit, given: OutputPerturbationArguments) -> FitR
     objective : Objective
         Convex and smooth loss.
     calibration : {"tight", "paper"}
-        "paper": published sensitivity and noise (``replace_one``).
+        "paper": published sensitivity and noise (``replace_one``), with a clip for the Lipschitz constant
+        if one is given.
 
     Notes
     -----

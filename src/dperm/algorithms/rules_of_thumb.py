@@ -201,7 +201,12 @@ def share_under_ridge(problem: PublicProblem, longest: float) -> float:
     """
     problem = problem.per_record()
     cost = _MAX_RISK_UNDER_RIDGE * usual_loss_at_zero(problem.loss)
-    return problem.signal * math.sqrt(8.0 * problem.l2 * cost) / longest
+    return harmless_clip(problem.signal, problem.l2, cost) / longest
+
+
+def harmless_clip(signal: float, l2: float, cost: float) -> float:
+    """The clip whose noise raises the risk by at most `cost` under a ridge term; see :func:`clip_share`."""
+    return signal * math.sqrt(8.0 * l2 * cost)
 
 
 def quicker_under_ridge(problem: PublicProblem, longest: float, steps: int) -> float:

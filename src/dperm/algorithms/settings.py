@@ -111,15 +111,14 @@ positive_or_infinite = within(
 non_negative = within("from 0 to 1e100", lambda x: 0.0 <= x <= 1e100)
 #: Bounds on one record's contribution for which exact sums have a grid.
 clip_norm = within("between 2^-64 and 2^64", lambda x: 2.0**-64 <= x <= 2.0**64)
+#: The same, or infinity where the loss itself bounds it.
+clip_norm_or_infinite = within(
+    "between 2^-64 and 2^64 (inf for no clip)", lambda x: 2.0**-64 <= x <= 2.0**64 or x == math.inf
+)
 fraction = within("in (0, 1]", lambda x: 0.0 < x <= 1.0)
 share = within("strictly between 0 and 1", lambda x: 0.0 < x < 1.0)
 portion = within("in [0, 1]", lambda x: 0.0 <= x <= 1.0)
 below_one = within("in [0, 1)", lambda x: 0.0 <= x < 1.0)
-
-
-def clip_norm_or_infinite(name: str, value: Any) -> float:
-    """A `clip_norm`, or infinity where the loss itself bounds the contribution."""
-    return math.inf if value == math.inf else clip_norm(name, value)
 
 
 def positive_integer(name: str, value: Any) -> int:
