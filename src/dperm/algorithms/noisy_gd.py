@@ -95,7 +95,7 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     signal, loss, row_norm, l2 = problem.signal, problem.loss, problem.row_norm, problem.l2
     if loss.n_classes is not None:
         # Its constants were tuned in terms of mu under replace-one, which is twice that per record.
-        return _softmax_schedule(problem, 2.0 * signal, problem.dimension / loss.n_classes)
+        return _softmax_schedule(problem, 2.0 * signal)
     lipschitz = longest_gradient(loss, row_norm, noisy=problem.private, spread=problem.spread)
     enough = max(min(2.0 * signal, 500.0), 0.05 * signal)
     steps = round(min(max(enough, 50.0), 1000.0))
@@ -154,18 +154,23 @@ def _reach_from_constant(loss: Loss, signal: float) -> float:
     return min(least * max(1.0, signal / 400.0), 1.0)
 
 
-def _softmax_schedule(problem: PublicProblem, signal: float, columns: float) -> NoisyGDSchedule:
+def _softmax_schedule(problem: PublicProblem, signal: float) -> NoisyGDSchedule:
     """As :func:`noisy_gd_schedule`; depends less on the signal than for a loss of one prediction.
 
-    Where many rows attain the norm bound, steps are as long as the data need: the fewer columns share the
-    curvature, the shorter.
+    Where many rows attain the norm bound, the distance travelled (steps times reach, in units of the inverse
+    curvature) is in proportion to ``n mu``: the noise that it adds to a prediction is that distance over
+    ``n mu``, whatever the dimension. More classes share the curvature and have larger margins; along more
+    columns weights are held back less, so that noise accumulates.
     """
     loss, row_norm = problem.loss, problem.row_norm
     steps = round(min(max(14.0 * math.sqrt(signal), 30), 1000))
     curvature = loss.smoothness(row_norm) + problem.l2
     reach = min(max(100.0, 0.5 * signal), 160.0)  # step_size / (1 - momentum), in units of 1 / curvature
     if problem.attained:
-        reach *= min(columns / 300.0 * max(1.0, signal / 1000.0), 1.0) * min((signal / 12.0) ** 1.5, 1.0)
+        assert loss.n_classes is not None
+        columns = problem.dimension / loss.n_classes
+        travelled = 4.1 * problem.n * problem.mu * loss.n_classes**0.75 / columns**0.25
+        reach = min(travelled / steps * min((signal / 8.0) ** 1.5, 1.0), reach)
     step_size, reach = min(3.6, 0.5 * reach) / curvature, reach / curvature
     return NoisyGDSchedule(
         steps=steps,
