@@ -16,7 +16,7 @@ from dperm.objective.row_scaling import RowScaling
 from dperm.objective.second_moments import DIAGONAL, OFF_DIAGONAL, denoised, mean_weight, symmetric_matrix
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import DiagonalMap, LinearMap
-from reference import awkward_arrays, numpy_kernels
+from reference import awkward_arrays, numpy_kernels, softmax_kernels
 from reference.exact import dtypes, one_row, opened, share
 from reference.kernel_calls import on_each_instruction_set
 
@@ -177,6 +177,43 @@ def test_mapped_sums_equal_the_numpy_reference(instruction_set, dtype, width):
             np.testing.assert_allclose(result, expected, atol=tolerance)
 
 
+def of_classes(x, n_classes, **settings):
+    """Records of several classes, and random weights for their columns and the intercept."""
+    y, w, _ = softmax_kernels.class_problem(x, n_classes)
+    objective = Objective("softmax", x, y, n_classes=n_classes, fit_intercept=True, **settings)
+    return objective, y, w[: objective.shape[0]]
+
+
+@dtypes
+@pytest.mark.parametrize(("width", "n_classes"), [(1, 2), (8, 3), (17, 6), (33, 11)])
+def test_mapped_sums_of_several_classes_equal_the_numpy_reference(instruction_set, dtype, width, n_classes):
+    x = awkward_arrays.ordinary(300, width, dtype)[0]
+    objective, y, w = of_classes(x, n_classes, row_norm=ROW_NORM)
+    diagonal = random_diagonal(width + 1)
+    each = softmax_kernels.gradients(x, y, w, intercept=True, row_norm=ROW_NORM)
+    images = each * diagonal.factors[:, None]
+    norms = np.maximum(np.sqrt((images**2).sum(axis=(1, 2))), 1e-300)
+    for clip in (0.3, 1e9):
+        expected = (images * np.minimum(1.0, clip / norms)[:, None, None]).sum(axis=0).astype(float)
+        result = opened(objective.mapped_gradient_sum(w, clip, diagonal))
+        np.testing.assert_allclose(result, expected, atol=(2e-3 if dtype == np.float32 else 2e-5) * len(y))
+
+
+@dtypes
+def test_mapped_sums_of_several_classes_do_not_depend_on_threads_or_order(keep_instruction_set, dtype):
+    x = awkward_arrays.ordinary(4099, 17, dtype)[0]
+    order, diagonal = np.random.default_rng(0).permutation(len(x)), random_diagonal(18)
+    _, y, w = of_classes(x, 5)
+
+    def integers(rows, codes, threads):
+        there = Objective("softmax", rows, codes, n_classes=5, fit_intercept=True, n_threads=threads)
+        return there.mapped_gradient_sum(w, 0.3, diagonal)._integers
+
+    ways = [(x, y, 1), (x, y, 3), (x[order], y[order], 2)]
+    results = np.concatenate(on_each_instruction_set(lambda: [integers(*way) for way in ways]))
+    assert (results == results[0]).all()
+
+
 @dtypes
 @pytest.mark.parametrize("width", [1, 8, 17, 120])
 def test_instruction_sets_threads_and_order_do_not_change_a_bit(keep_instruction_set, dtype, width):
@@ -242,7 +279,13 @@ def test_one_record_stays_within_the_sensitivity(dtype, data, n_public, intercep
     share(objective.moment_sums(data.draw(st.sampled_from([0.1, 0.5, 1.0])) * row_norm**2))
     clip = data.draw(st.sampled_from([0.01, 1.0, 1e3])) * row_norm
     share(objective.mapped_gradient_sum(w, clip, linear_map))
-    share(objective.mapped_gradient_sum(w, clip, random_diagonal(d, data.draw(st.integers(0, 9)))))
+    diagonal = random_diagonal(d, data.draw(st.integers(0, 9)))
+    share(objective.mapped_gradient_sum(w, clip, diagonal))
+    several = Objective(
+        "softmax", x, y > 0, n_classes=3, n_public=n_public, row_norm=row_norm, fit_intercept=intercept,
+        non_finite="zero",
+    )  # fmt: skip
+    share(several.mapped_gradient_sum(w[:, None] * [0.0, 1.0, -0.3], clip, diagonal))
     coordinates = scaling(objective, data.draw(st.integers(0, 9)))
     share(objective.gram_sum(scaling=coordinates))
     share(objective.gram_sum(target_factor=row_norm, scaling=coordinates))
@@ -332,6 +375,8 @@ def test_the_mapped_clip_is_attained(dtype, spread):
     diagonal = DiagonalMap.rounding(np.geomspace(1.0 / spread, 1.0, 8), 1e6)
     one = Objective("hinge", 3.0 * np.eye(8)[-1:].astype(dtype), -np.ones(1, dtype))
     assert share(one.mapped_gradient_sum(np.zeros(8), 0.49, diagonal)) > 1.0 - 1e-4 * spread
+    several = Objective("softmax", 3.0 * np.eye(8)[-1:].astype(dtype), [2], n_classes=4)
+    assert share(several.mapped_gradient_sum(np.zeros((8, 4)), 0.49, diagonal)) > 1.0 - 1e-4 * spread
     for direction in (right[0], right[-1], right.sum(axis=0)):
         objective = Objective("hinge", 3.0 * direction[None].astype(dtype), -np.ones(1, dtype))
         # about half of the image's norm, so that it is clipped and far from a multiple of the grid
@@ -350,6 +395,8 @@ def test_huge_rows_stay_within_the_mapped_clip(row_norm):
             for seed in range(3):
                 for linear_map in (random_map(3, 30.0, seed), random_diagonal(3, seed)):
                     share(objective.mapped_gradient_sum(w, 0.5, linear_map))
+                several = Objective("softmax", [[0.0, size, 0.0]], [1], n_classes=2, row_norm=row_norm)
+                share(several.mapped_gradient_sum(w[:, None] * [1.0, -1.0], 0.5, linear_map))
 
 
 def test_understated_lengths_are_detected(monkeypatch):
@@ -414,6 +461,13 @@ def test_bad_arguments():
         objective.mapped_gradient_sum([0.0, 0.0], 1.0, LinearMap.rounding(np.eye(3)))
     with pytest.raises(ValueError, match="clip"):
         objective.mapped_gradient_sum([0.0, 0.0], math.nan, LinearMap.rounding(np.eye(2)))
+    classes = Objective("softmax", x, [0, 1, 2, 2], n_classes=3)
+    with pytest.raises(ValueError, match="DiagonalMap only"):
+        classes.mapped_gradient_sum(np.zeros((2, 3)), 1.0, LinearMap.rounding(np.eye(2)))
+    with pytest.raises(ValueError, match=r"must have shape \(2, 2\)"):
+        classes.mapped_gradient_sum(np.zeros((2, 3)), 1.0, DiagonalMap.rounding(np.ones(6), 8.0))
+    with pytest.raises(TypeError, match="vector sum"):
+        classes.clipped_gradient_sum(np.zeros((2, 3)), 1.0).mapped(LinearMap.rounding(np.eye(2)))
     for bad in (np.zeros((2, 2)), np.full((2, 2), np.nan), np.ones(3)):
         with pytest.raises(ValueError, match="matrix"):
             LinearMap.rounding(bad)

@@ -82,6 +82,8 @@ ALWAYS_INLINE void NAME(read_group)(const struct dense_rows *rows, int64_t first
                                                   group->count + at) != NULL;
         NAME(read_block)(rows, first + at, end - first - at, &scratch->layout, &scratch->block[b],
                          &block);
+        if (rows->clip_norms)
+            NAME(read_clip_norms)(rows, first + at, ROWS_PER_BLOCK, &block);
         read_weights(rows, first + at, end, ROWS_PER_BLOCK, group->weight + at);
         memcpy(group->row + at, block.row, sizeof block.row);
         memcpy(group->y + at, block.y, sizeof block.y);

@@ -146,7 +146,13 @@ def line_search_after_a_gradient(o, w):
     return line_search(o, w)
 
 
-OF_EVERY_LOSS = {"gradient": lambda o, w: o.clipped_gradient_sum(w, 0.3), "losses": line_search}
+OF_EVERY_LOSS = {
+    "gradient": lambda o, w: o.clipped_gradient_sum(w, 0.3),
+    "gradient in scaled coordinates": lambda o, w: o.mapped_gradient_sum(w, 0.3, diagonal(o.shape[0])),
+    "losses": line_search,
+    "norms": lambda o, w: o.norm_counts(8, scaling(o.shape[0])),
+    "magnitudes": lambda o, w: o.magnitude_counts(6),
+}
 OF_ONE_PREDICTION = OF_EVERY_LOSS | {
     "losses from kept predictions": line_search_after_a_gradient,
     "coordinates": lambda o, w: o.coordinate_loss_sums(w, 0.1),
@@ -155,11 +161,8 @@ OF_ONE_PREDICTION = OF_EVERY_LOSS | {
     "moments": lambda o, w: o.moment_sums(0.7),
     "gram in coordinates": lambda o, w: o.gram_sum(scaling=scaling(o.dimension)),
     "moments in coordinates": lambda o, w: o.moment_sums(0.7, scaling=scaling(o.dimension)),
-    "norms": lambda o, w: o.norm_counts(8, scaling(o.dimension)),
-    "magnitudes": lambda o, w: o.magnitude_counts(6),
     "mapped gradient": mapped_gradient,
     "mapped gradient with kept lengths": mapped_gradient,
-    "gradient in scaled coordinates": lambda o, w: o.mapped_gradient_sum(w, 0.3, diagonal(o.dimension)),
 }
 OF_IMAGES = {
     "gradient of images": lambda o, w: o.image_gradient_sum(w, images(o)),

@@ -77,11 +77,12 @@ def pass_on(releaser, method, private, *args, **kwargs):
 @pytest.mark.parametrize("n_public", [N, N + 500])
 @pytest.mark.parametrize("sampling", ["poisson", "without_replacement", "permutation"])
 @pytest.mark.parametrize(
-    ("kind", "scaled"), [*((kind, False) for kind in KINDS), ("table", True), ("float32", True)]
+    ("kind", "scaled"),
+    [*((kind, False) for kind in KINDS), *((kind, True) for kind in ("table", "float32", "softmax"))],
 )
 def test_sums_equal_those_of_separate_releases(kind, scaled, sampling, n_public, threads, tmp_path):
     obj = objective(kind, threads, n_public, tmp_path)
-    factors = 2.0 ** np.random.default_rng(0).integers(-3, 5, obj.dimension)
+    factors = 2.0 ** np.random.default_rng(0).integers(-3, 5, obj.shape[0])
     through = {"linear_map": DiagonalMap.rounding(factors, 1e6)} if scaled else {}
     neighbors = "add_or_remove" if sampling == "poisson" else "replace_one"
     one, other = door(neighbors=neighbors), door(neighbors=neighbors)

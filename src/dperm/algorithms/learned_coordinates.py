@@ -64,7 +64,7 @@ def learned_coordinates(
     objective = fit.objective
     unit = _unit(objective.row_norm)
     ridge = unit * ridge_as_norm(objective)
-    scales, row_norm = np.full(objective.dimension, unit), objective.row_norm * unit
+    scales, row_norm = np.full(objective.shape[0], unit), objective.row_norm * unit
     if noise.columns:
         scales[: objective.n_columns] *= _column_scales(fit, release, noise.columns)
         if (scales > unit).any():
@@ -86,6 +86,7 @@ class Frame:
     problem : PublicProblem
         The problem in these coordinates, for default settings: its row norm and ridge term are rescaled.
     factors : ndarray or float
+        Of the weights along a column, for all classes.
     linear_map : DiagonalMap or None
         The factors as a map; None if they are 1.
     released : list of str
@@ -108,7 +109,7 @@ class Frame:
         shortening: float = 1.0,
     ) -> Self:
         """Those of :func:`learned_coordinates` if columns or norms are released, else the original ones."""
-        if not (noise.columns or noise.norms) or fit.objective.loss.n_classes is not None:
+        if not (noise.columns or noise.norms):
             return cls.unscaled(fit, release, noise, problem)
         objective, released = fit.objective, noise.in_words(fit.objective.loss)
         found = learned_coordinates(fit, release, noise, shortening=shortening)
@@ -123,7 +124,8 @@ class Frame:
             start_penalty=objective.penalty(found.start),
             attained=True,
         )
-        return cls(found.start, there, released, rounded.factors, rounded)
+        factors = rounded.factors.reshape(-1, *[1] * (len(objective.shape) - 1))
+        return cls(found.start, there, released, factors, rounded)
 
     @classmethod
     def unscaled(cls, fit: Fit, release: Releaser, noise: ScaleNoise, problem: PublicProblem) -> Self:

@@ -82,8 +82,8 @@ class LearnedScales(Schedule):
     ----------
     learn_scales : {"auto", True, False}
         Whether to spend part of the budget on estimates of the column scales, the row norm and the mean
-        label, or the best constant prediction of real targets, first (for softmax the row norm alone). Steps
-        are then taken in coordinates in which columns have similar scales, and clip and step size follow from
+        label, or the best constant prediction of real targets, first (for softmax scales alone). Steps are
+        then taken in coordinates in which columns have similar scales, and clip and step size follow from
         the row norm there. "auto": what :func:`dperm.algorithms.private_scales.scale_shares` considers
         worthwhile, unless a setting in the units of the data was given.
     """
@@ -183,7 +183,7 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
     The row norm needs a single histogram, whose share falls as the signal grows. The mean label is worth its
     share if there is some signal and the intercept would otherwise take many steps to reach its log-odds. A
     constant prediction of real targets, whose share falls with the signal, too, is worth it almost always: a
-    descent from there needs to go but a fraction of the way. For softmax only the row norm is learned.
+    descent from there needs to go but a fraction of the way. For softmax only scales are learned.
     """
     label_share = _LABEL_SHARE if problem.weighs_privately else 0.0
     if learn is False or not problem.private:
@@ -195,7 +195,7 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
     ):
         label_share = _LABEL_SHARE if loss.classification else min(max((60.0 / signal) ** 2, 0.01), 0.2)
     return ScaleShares(
-        column_share=_COLUMN_SHARE if columns and loss.n_classes is None else 0.0,
+        column_share=_COLUMN_SHARE if columns else 0.0,
         norm_share=min(max((20.0 / signal) ** 2, 0.02), 0.15),
         label_share=label_share,
     )

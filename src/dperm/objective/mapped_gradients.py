@@ -28,15 +28,19 @@ class MappedGradients:
     for which the norms ``||A z_i||`` are computed once, and the private sum is ``A sum_i s_i z_i``: one pass
     over the original data, then an exact product with a public matrix.
 
-    The loss must have one linear prediction; the matrix must be square, public and far from singular.
+    With several predictions ``w`` and ``g`` are matrices, of a column for each, and only diagonal matrices
+    ``A`` are for them. The matrix must be square, public and far from singular.
     """
 
     def __init__(self, objective: EmpiricalRisk, linear_map: LinearMap | DiagonalMap) -> None:
-        if len(objective.shape) != 1:
-            raise ValueError(f"the {objective.loss.name} loss has more than one linear prediction")
         if not isinstance(linear_map, LinearMap | DiagonalMap):
             raise TypeError(f"linear_map must be a LinearMap or DiagonalMap, got {type(linear_map).__name__}")
-        d = objective.dimension
+        if len(objective.shape) != 1 and not isinstance(linear_map, DiagonalMap):
+            raise ValueError(
+                f"the {objective.loss.name} loss has more than one linear prediction: its gradients are mapped "
+                "by a DiagonalMap only"
+            )
+        d = objective.shape[0]
         if linear_map.shape != (d, d):
             raise ValueError(f"linear_map must have shape ({d}, {d}), got {linear_map.shape}")
         self.map = linear_map
@@ -59,7 +63,7 @@ class MappedGradients:
         For a non-diagonal matrix ``z_i`` is rounded to integers of up to 21 bits, so that its product with
         the integer matrix is exact. The effect of that rounding, at most ``||A|| grid/2 sqrt(d)``, is added.
         """
-        objective, d = self._objective, self._objective.dimension
+        objective, d = self._objective, self._objective.shape[0]
         if isinstance(self.map, DiagonalMap):
             return objective._run(ScaledNorms(self.map.factors, objective.row_norm, for_batches))
         if for_batches:
@@ -114,7 +118,7 @@ class MappedGradients:
             inner_clip=bounds.inner_clip,
             grid=bounds.grid,
             clip_norms=self._clip_norms_of_batches,
-            exponents=self.map.exponents,
+            exponents=np.repeat(self.map.exponents, self._objective.loss.n_classes or 1),
             result_grid=bounds.grid * self.map.grid,
         )
 

@@ -114,21 +114,23 @@ class Bounded(Unchangeable):
     def mapped(self, linear_map: LinearMap | DiagonalMap, *, add_or_remove: float | None = None) -> "Bounded":
         """The image of a vector sum under a public matrix, exact except for at most one final rounding.
 
+        A sum that is a matrix is mapped column by column, by a `DiagonalMap` only.
+
         Parameters
         ----------
         linear_map : LinearMap or DiagonalMap
-            With a column for every entry of the sum.
+            With a column for every entry of the sum, or for every row of a matrix.
         add_or_remove : float, optional
             Largest norm of one record's image, if a better bound is known than from the norm of the matrix.
             The rounding here is added.
         """
-        if self.scores or self._integers.ndim != 1:
+        if self.scores or self._integers.ndim > (2 if isinstance(linear_map, DiagonalMap) else 1):
             raise TypeError("only a vector sum has an image under a matrix")
         integers, shift = linear_map.exact_product(self._integers)
         grid = math.ldexp(self.grid * linear_map.grid, shift)
         if add_or_remove is None:
             add_or_remove = linear_map.singular_values()[0] * self.add_or_remove
-        rounding = grid * math.sqrt(len(integers)) if shift else 0.0  # each of two results moves by half
+        rounding = grid * math.sqrt(integers.size) if shift else 0.0  # each of two results moves by half
         return Bounded(integers, grid=grid, add_or_remove=add_or_remove + rounding)
 
     @classmethod

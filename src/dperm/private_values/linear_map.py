@@ -139,7 +139,8 @@ class DiagonalMap:
         return (len(self.exponents),) * 2
 
     def __matmul__(self, vector: Array) -> Array:
-        return self.factors * vector
+        """Times a vector, or each column of a matrix."""
+        return np.asarray((self.factors * vector.T).T)
 
     transposed = __matmul__
 
@@ -148,5 +149,5 @@ class DiagonalMap:
         return float(self.factors.max()), self.grid
 
     def exact_product(self, vector: Integers) -> tuple[Integers, int]:
-        """The vector times ``factors / grid``, and a shift of 0."""
-        return vector << self.exponents, 0
+        """A vector, or each column of a matrix, times ``factors / grid``; and a shift of 0."""
+        return (vector.T << self.exponents).T, 0
