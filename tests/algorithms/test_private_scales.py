@@ -136,7 +136,7 @@ def test_small_columns_are_learned_with_several_classes(algorithm):
 
 @pytest.mark.parametrize("algorithm", [noisy_gd, dp_agd, dp_sgd])
 def test_an_intercept_far_longer_than_the_rows_does_not_slow_several_classes(algorithm):
-    """Its entry is 1 where the rows are 1/16 as long: with gradients of its length, those would hardly count."""
+    """Its entry is 1 where the rows are 1/16 as long: if it kept its length, they would hardly count."""
     objective = classes(1.0)
     short = Objective(
         "softmax", objective._rows.x / 16.0, objective._rows.y, n_classes=4, row_norm=2.0, fit_intercept=True,

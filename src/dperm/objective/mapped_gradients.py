@@ -37,8 +37,8 @@ class MappedGradients:
             raise TypeError(f"linear_map must be a LinearMap or DiagonalMap, got {type(linear_map).__name__}")
         if len(objective.shape) != 1 and not isinstance(linear_map, DiagonalMap):
             raise ValueError(
-                f"the {objective.loss.name} loss has more than one linear prediction: its gradients are mapped "
-                "by a DiagonalMap only"
+                f"the {objective.loss.name} loss has more than one linear prediction: its gradients are "
+                "mapped by a DiagonalMap only"
             )
         d = objective.shape[0]
         if linear_map.shape != (d, d):
