@@ -18,7 +18,7 @@ from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array, Objective
 from dperm.objective.row_scaling import RowScaling
 from dperm.private_values.bounded import Bounded
-from dperm.private_values.linear_map import DiagonalMap
+from dperm.private_values.linear_map import DiagonalMap, along_rows
 
 _NORM_BINS = 16  # each a factor of sqrt(2)
 #: Least bound on the row norms that is found, in units of the public one.
@@ -124,7 +124,7 @@ class Frame:
             start_penalty=objective.penalty(found.start),
             attained=True,
         )
-        factors = rounded.factors.reshape(-1, *[1] * (len(objective.shape) - 1))
+        factors = along_rows(rounded.factors, len(objective.shape))
         return cls(found.start, there, released, factors, rounded)
 
     @classmethod

@@ -183,7 +183,8 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
     The row norm needs a single histogram, whose share falls as the signal grows. The mean label is worth its
     share if there is some signal and the intercept would otherwise take many steps to reach its log-odds. A
     constant prediction of real targets, whose share falls with the signal, too, is worth it almost always: a
-    descent from there needs to go but a fraction of the way. For softmax only scales are learned.
+    descent from there needs to go but a fraction of the way. For softmax only scales are learned, and those
+    of columns with as much signal as if every class had its own.
     """
     label_share = _LABEL_SHARE if problem.weighs_privately else 0.0
     if learn is False or not problem.private:

@@ -3,6 +3,7 @@
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,11 @@ _NORM_SLACK = 1.0 + 2.0**-30  # singular values come from floating-point arithme
 def product(matrix: Array, vector: Array) -> Array:
     """``matrix @ vector`` without BLAS, whose threads keep spinning and take cores from the next pass."""
     return np.asarray(np.einsum("ij,j->i", matrix, vector), dtype=np.float64)
+
+
+def along_rows(values: NDArray[Any], n_axes: int) -> NDArray[Any]:
+    """One value for each row, in the shape in which it multiplies an array with that many axes."""
+    return values.reshape(-1, *[1] * (n_axes - 1))
 
 
 @dataclass(frozen=True)
@@ -140,7 +146,7 @@ class DiagonalMap:
 
     def __matmul__(self, vector: Array) -> Array:
         """Times a vector, or each column of a matrix."""
-        return np.asarray((self.factors * vector.T).T)
+        return np.asarray(along_rows(self.factors, vector.ndim) * vector)
 
     transposed = __matmul__
 
@@ -150,4 +156,4 @@ class DiagonalMap:
 
     def exact_product(self, vector: Integers) -> tuple[Integers, int]:
         """A vector, or each column of a matrix, times ``factors / grid``; and a shift of 0."""
-        return (vector.T << self.exponents).T, 0
+        return vector << along_rows(self.exponents, vector.ndim), 0
