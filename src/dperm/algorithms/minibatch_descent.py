@@ -106,6 +106,18 @@ def default_schedule(problem: PublicProblem, optimizer: str, steps: int | None =
     return replace(schedule, steps=steps, step_size=schedule.step_size * schedule.steps / steps)
 
 
+# Factor on the reach of softmax runs with smoothed gradients, which are shorter and have less noise.
+_REACH_OF_SMOOTHED = 3.0
+
+
+def _farther(schedule: MinibatchSchedule, farthest: MinibatchSchedule) -> MinibatchSchedule:
+    """The schedule with a longer reach, ``step_size / (1 - momentum)``, at most that of `farthest`."""
+    reach, most = (own.step_size / (1.0 - own.momentum) for own in (schedule, farthest))
+    reach = min(_REACH_OF_SMOOTHED * reach, most)
+    step_size = min(farthest.step_size, 0.5 * reach)
+    return replace(schedule, step_size=step_size, momentum=1.0 - step_size / reach)
+
+
 class MinibatchArguments(MinibatchSchedule, LearnedScales, PublishedTerms):
     """Arguments of private stochastic gradient methods.
 
@@ -167,10 +179,11 @@ class MinibatchRun:
 
     def schedule_for(self, problem: PublicProblem) -> MinibatchArguments:
         """The given settings, completed for this problem."""
-        if self.smooth is not None and problem.loss.n_classes is not None:
-            problem = replace(problem, attained=False)  # smoothing shortens steps, and there is less noise
         steps = self.given.chosen.get("steps")
-        return self.given.completed(default_schedule(problem, self.optimizer, steps))
+        default = default_schedule(problem, self.optimizer, steps)
+        if self.smooth is not None and self.optimizer == "momentum" and problem.loss.n_classes is not None:
+            default = _farther(default, default_schedule(replace(problem, attained=False), "momentum", steps))
+        return self.given.completed(default)
 
     def noise_multiplier(self) -> float:
         """``sigma / clip`` of each noisy sum, from the accountant."""
