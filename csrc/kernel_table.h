@@ -268,8 +268,8 @@ static inline double intercept_of(const struct dense_rows *rows, const double *w
  *
  * clipped_gradient_sum: out[j, k] += sum over rows of round(s_ik * (x_i, 1)_j / grid): integers.
  * s_i = r_i * min(1, row_norm / norms[i]), scaled down where needed so that |s_i| * norms[i], the
- * Frobenius norm before rounding, is at most inner_clip (|s_i| * clip_norms[i] where given) times 1
- * + 2^-22 (float rows) or 1 + 2^-50 + n_classes * 2^-52 (double rows).
+ * Frobenius norm before rounding (|s_i| * clip_norms[i] where given), is at most inner_clip times
+ * 1 + 2^-22 (float rows) or 1 + 2^-50 + n_classes * 2^-52 (double rows).
  *
  * gradient_sum, clipped_loss_sums: as above, the former without a clip; losses are evaluated in
  * double from scores in the precision of the rows. */

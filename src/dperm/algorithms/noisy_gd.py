@@ -158,9 +158,9 @@ def _softmax_schedule(problem: PublicProblem, signal: float) -> NoisyGDSchedule:
     """As :func:`noisy_gd_schedule`; depends less on the signal than for a loss of one prediction.
 
     Where many rows attain the norm bound, the distance travelled (steps times reach, in units of the inverse
-    curvature) is in proportion to ``n mu``: the noise that it adds to a prediction is that distance over
-    ``n mu``, whatever the dimension. More classes share the curvature and have larger margins; along more
-    columns weights are held back less, so that noise accumulates.
+    curvature) is in proportion to ``n mu``: the noise that it adds to a prediction grows with that distance
+    over ``n mu``, whatever the dimension. With more classes the curvature is lower and margins are larger;
+    with more columns each weight is held back less, so that noise accumulates.
     """
     loss, row_norm = problem.loss, problem.row_norm
     steps = round(min(max(14.0 * math.sqrt(signal), 30), 1000))

@@ -387,25 +387,26 @@ class Objective(WeightedImageSums, LossSums, Descents):
     ) -> Bounded:
         """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public ``A``: gradients clipped by their images.
 
-        These are the gradients in the coordinates ``u`` of ``w = A^T u``. Norms of the rows' images are
-        computed in the first call for a matrix; each further call costs one pass.
+        These are the gradients in the coordinates ``u`` of ``w = A^T u``; for softmax ``w`` and ``u`` have a
+        column per class. Norms of the rows' images are computed in the first call for a matrix; each further
+        call costs one pass.
 
         Parameters
         ----------
-        w : (dimension,) array_like
-            Finite weights, in the coordinates of the data.
+        w : array_like
+            Finite weights of shape `shape`, in the coordinates of the data.
         clip : float
             Positive bound on the norm of the image of one record's gradient.
         linear_map : LinearMap or DiagonalMap
-            Public and invertible, of shape ``(dimension, dimension)``.
+            Public and invertible, of shape ``(shape[0], shape[0])``; for softmax diagonal.
         rows, keep_predictions : optional
             As for `clipped_gradient_sum`; rows for a diagonal matrix only.
 
         Returns
         -------
         Bounded
-            Shape ``(dimension,)``; a record contributes a vector of norm at most ``clip``, plus the
-            rounding of the image.
+            Of the weights' shape; a record contributes entries of norm at most ``clip``, plus the rounding
+            of the image.
         """
         clip, seen = clip_bound(clip), self._mapped_by(linear_map)
         return seen.clipped_sum(self._weights(w, "w"), clip, rows, keep_predictions=keep_predictions)
