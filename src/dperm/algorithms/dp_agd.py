@@ -40,6 +40,7 @@ from dperm.algorithms.rules_of_thumb import (
     highest_loss,
     longest_gradient,
     softmax_clip,
+    steeper_on_one_side,
     target_range,
 )
 from dperm.algorithms.settings import Schedule, Setting
@@ -133,7 +134,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
         clip = softmax_clip(signal, loss, row_norm)
         loss_clip = 1.5 * math.log2(loss.n_classes) * largest_weight(loss)
     else:
-        clip = longest * clip_share(problem, longest, 0.05)
+        clip = longest * (1.0 if steeper_on_one_side(loss) else clip_share(problem, longest, 0.05))
         loss_clip = 1.5 if bound == math.inf else highest_loss(loss, bound)
     # With a strong signal the optimum for labels is far from 0, and steps grow by a tenth per window only.
     reach = 4.0 * min(max(1.0, math.sqrt(signal / 500.0)), 4.0) if bound == math.inf else bound

@@ -85,7 +85,8 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
         kink.
     clip : float, optional
         Bound on the norm of one record's gradient. By default from public numbers: see
-        :func:`dperm.algorithms.rules_of_thumb.typical_clip`; with a `radius`, the loss's bound there.
+        :func:`dperm.algorithms.rules_of_thumb.typical_clip`, or the longest gradient for a loss that is
+        steeper on one side; with a `radius`, the loss's bound there.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 11 (``batch_size=1``, ``replace_one``, a radius) with the feasible beta
         of least noise, if there is one.
@@ -155,8 +156,14 @@ def _completed(
 def _clip(fit: Fit, given: DPSGDGradientArguments, problem: PublicProblem) -> float:
     """The bound on the norm of a record's gradient, which is always finite."""
     bounded = fit.as_published or given.radius < math.inf
-    clip = given.completed(clip=math.inf if bounded else rules.typical_clip(problem)).clip
+    clip = given.completed(clip=math.inf if bounded else _default_clip(problem)).clip
     return gradient_bound(problem.loss, problem.row_norm, given.radius, clip)
+
+
+def _default_clip(problem: PublicProblem) -> float:
+    if problem.private and rules.steeper_on_one_side(problem.loss):
+        return rules.longest_gradient(problem.loss, problem.row_norm, noisy=True, spread=problem.spread)
+    return rules.typical_clip(problem)
 
 
 def _default_step_size(

@@ -176,6 +176,10 @@ def affordable_noise(problem: PublicProblem) -> float:
 
 # Excess risk from noise up to which a ridge term raises the clip, in units of the loss at zero weights.
 _MAX_RISK_UNDER_RIDGE = 0.003
+# The same for a descent from a constant prediction, up to this signal-to-noise number.
+_FULL_RISK_SIGNAL = 5.0
+# Clip for such a descent, in units of the gradient of the ridge term at its start.
+_TO_BALANCE_PULL = 5.0
 # Times over which a descent from a constant prediction should forget it under a strong ridge term.
 _FORGETTING_TIMES_FROM_CONSTANT = 10.0
 
@@ -197,11 +201,18 @@ def clip_share(problem: PublicProblem, longest: float, least: float) -> float:
 def share_under_ridge(problem: PublicProblem, longest: float) -> float:
     """Ratio of a clip to the longest gradient up to which the ridge term keeps the noise harmless.
 
-    From 1 on it does so without clipping.
+    From 1 on it does so without clipping. A descent from a constant prediction has less to gain than one from
+    0, and what noise may cost falls with the signal there, or a larger budget could make the result worse.
+    But gradients have to balance the pull of the ridge term at that start, several times over.
     """
     problem = problem.per_record()
     cost = _MAX_RISK_UNDER_RIDGE * usual_loss_at_zero(problem.loss)
-    return harmless_clip(problem.signal, problem.l2, cost) / longest
+    clip = harmless_clip(problem.signal, problem.l2, cost)
+    if problem.spread < math.inf:
+        less = clip * math.sqrt(min(1.0, _FULL_RISK_SIGNAL / problem.signal))
+        pull = math.sqrt(2.0 * problem.l2 * problem.start_penalty)
+        clip = min(clip, max(less, _TO_BALANCE_PULL * pull))
+    return clip / longest
 
 
 def harmless_clip(signal: float, l2: float, cost: float) -> float:
