@@ -44,18 +44,19 @@ from dperm.algorithms.rules_of_thumb import (
     clip_share,
     gathers_at_a_kink,
     longest_gradient,
-    share_under_ridge,
-    slope_in_range,
-    steeper_on_one_side,
-    target_range,
 )
 from dperm.algorithms.settings import Setting
 from dperm.algorithms.step_sizes import shrinking, step_sizes
 from dperm.algorithms.suffix_average import SuffixAverage
+from dperm.algorithms.whitened_clips import (
+    LARGEST_CLIP,
+    relative_clip,
+    slope_of,
+    smoothness_of,
+    whitened_clip,
+)
 from dperm.losses import Loss
-from dperm.losses.weighted import largest_weight
 from dperm.objective.objective import Array, Objective
-from dperm.objective.row_scaling import RowScaling
 
 
 class PreconditionedGDSchedule(ScaleShares):
@@ -161,8 +162,8 @@ def preconditioned_gd_schedule(
         moments=moments,
         share=share_of_moments,
         steps=round(min(max(60.0, 3.3 * missed, min(signal / 10.0, 250.0), signal / 25.0), 1000.0)),
-        clip=min(max(_typical_clip(loss, signal), clip_share(problem, longest, 0.0)), 1e6),
-        step_size=step_size / _smoothness(loss),
+        clip=min(max(relative_clip(loss, signal), clip_share(problem, longest, 0.0)), 1e6),
+        step_size=step_size / smoothness_of(loss),
         momentum=min(1.0 - step_size / reach, 0.9),
         threshold=0.5,
         shrinkage=1.0,
@@ -188,7 +189,7 @@ def _without_moments(
         moments="none",
         share=0.5,
         steps=plain.steps,
-        clip=plain.clip / (row_norm * _slope(problem.loss)),
+        clip=plain.clip / (row_norm * slope_of(problem.loss)),
         step_size=plain.step_size * row_norm**2 / problem.dimension,
         momentum=plain.momentum,
         threshold=0.0,
@@ -257,10 +258,10 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     _check_moments(fit, schedule.moments)
     noise = _Noise.of(fit, schedule)
     noise.scales.check_labels(fit)
-    slope, smoothness = _slope(objective.loss), _smoothness(objective.loss)
+    slope, smoothness = slope_of(objective.loss), smoothness_of(objective.loss)
     length = math.sqrt(2.0 * objective.dimension)  # of a typical row whitened by powers of two, at most
     shortest = schedule.clip * SHORTEST_ROW * noise.scales.least_slope
-    for clip in (shortest, max(schedule.clip, _RAISED_CLIP) * length):
+    for clip in (shortest, max(schedule.clip, LARGEST_CLIP) * length):
         fit.check_gradient_noise(check.clip_norm("clip", clip * slope), noise.gradient)
     shrinks = "step_size" not in given.chosen and gathers_at_a_kink(objective.loss)
     facts = {"step_size": shrinking(schedule.step_size, schedule.steps).words} if shrinks else {}
@@ -352,66 +353,6 @@ class _Noise:
         return cls(scales, moments, gaussian_noise_multiplier(rest.share(schedule.steps), "gdp"))
 
 
-def _typical_clip(loss: Loss, signal: float) -> float:
-    """Clip as a multiple of the longest gradient of a typical row, from the signal-to-noise number.
-
-    Clipping trades bias for noise, and costs most if many gradients stay long until the end, such as those of
-    records beyond a kink. Gradients of the logistic loss start at half its maximum slope, so a clip beyond 1
-    affects only a few long rows; residuals of the squared error are far below the bound on the targets. Where
-    slopes for labels have no limit, they are counted as 1, but are twice that on the wrong side.
-    """
-    few_are_long, many_are_long = math.sqrt(signal / 1200.0), math.sqrt(signal / 500.0)
-    slope = loss.lipschitz(1.0)
-    if steeper_on_one_side(loss):
-        clip = max(1.0, many_are_long)
-    elif slope == math.inf and not loss.classification:
-        clip = few_are_long
-    elif loss.slope_at_zero(1.0) < slope < math.inf:
-        clip = min(many_are_long, max(1.0, few_are_long))
-    else:
-        clip = many_are_long
-    return max(0.3, clip) * (2.0 if loss.classification and slope == math.inf else 1.0)
-
-
-# Least clip, in units of the ridge term's gradient at the start, which the mean of clipped ones must balance.
-_TO_BALANCE_RIDGE = 2.0
-
-# Largest clip, in units of a typical gradient, that is raised for the sake of long rows.
-_RAISED_CLIP = 10.0
-
-
-def _raised_clip(loss: Loss, problem: PublicProblem, longest: float) -> float:
-    """A clip for long rows, as a multiple of a typical gradient; the longest row is `longest` typical ones.
-
-    With real targets or an unbounded slope a few long rows may have most of the loss. They are clipped less,
-    as far as noise then costs no more than some thousandths of a constant's excess risk.
-    """
-    if loss.classification and loss.lipschitz(1.0) < math.inf:
-        return 0.0
-    longest = min(longest, _RAISED_CLIP)
-    return min(0.0025 * longest * problem.signal / math.sqrt(problem.dimension), longest)
-
-
-def _slope(loss: Loss, spread: float = math.inf) -> float:
-    """Maximum slope of the loss, in the range of bounded targets; 1 if it is unbounded."""
-    if loss.target_bound < math.inf:
-        return slope_in_range(loss, spread)
-    slope = loss.lipschitz(1.0)
-    return slope if slope < math.inf else largest_weight(loss)
-
-
-def _smoothness(loss: Loss, spread: float = math.inf) -> float:
-    """Largest second derivative; a kink is treated as a bend of width 2 or, with bounded real targets, of a
-    third of their range.
-    """
-    smoothness = loss.smoothness(1.0)
-    if smoothness < math.inf:
-        return smoothness
-    if loss.target_bound == math.inf:
-        return 0.5 * largest_weight(loss)
-    return 3.0 * _slope(loss, spread) / target_range(loss, spread)
-
-
 def _descent(
     fit: Fit,
     given: PreconditionedGDArguments,
@@ -425,52 +366,23 @@ def _descent(
     The schedule was made for that smoothness; class weights may only just have been released.
     """
     loss, spread = fit.objective.loss, coordinates.spread
-    slope, at_zero = _slope(loss, spread), _relative_slope_at_zero(loss)
-    clip, momentum = found.clip(schedule.clip, at_zero, given=True), schedule.momentum
-    if "clip" not in given.chosen:
-        raised = _raised_clip(loss, fit.problem.per_record(), found.longest)
-        under_ridge = _clip_under_ridge(fit.problem, coordinates.scaling, found)
-        pull = float(np.linalg.norm(found.linear_map @ fit.objective.penalty_gradient(coordinates.start)))
-        balancing = _TO_BALANCE_RIDGE * pull / slope
-        clip = max(found.clip(max(schedule.clip, raised), at_zero), under_ridge, balancing)
+    clip = whitened_clip(fit, schedule.clip, coordinates, found, given="clip" in given.chosen)
+    momentum = schedule.momentum
     units = math.inf if "step_size" in given.chosen else spread
-    step = schedule.step_size * smoothness / _smoothness(loss, units)
+    step = schedule.step_size * smoothness / smoothness_of(loss, units)
     if fit.objective.l2 > 0.0:
         steepest = fit.objective.l2 * found.linear_map.singular_values()[0] ** 2
         step = min(step, 1.5 * (1.0 + momentum) / steepest)
     reach = step / (1.0 - momentum)
     if found.along_mean and "step_size" not in given.chosen:
-        step = min(step, 2.6 / (_smoothness(loss, spread) * (1.0 + found.along_mean)))
+        step = min(step, 2.6 / (smoothness_of(loss, spread) * (1.0 + found.along_mean)))
     if "momentum" not in given.chosen:
         if found.along_mean:  # as far with shorter steps
             momentum = min(1.0 - step / reach, 0.97)
         # Where the start says that labels are rare, there is a long way to go.
         flatness = _flatness(fit.objective, coordinates.start, found.ridge_share)
         momentum = max(momentum, min(1.0 - (1.0 - momentum) * flatness, 0.9))
-    return slope * clip, step, momentum
-
-
-def _relative_slope_at_zero(loss: Loss) -> float:
-    """Slope for a label at zero weights over the largest one; 1 for other losses and unbounded slopes."""
-    slope = loss.lipschitz(1.0)
-    return loss.slope_at_zero(1.0) / slope if loss.classification and slope < math.inf else 1.0
-
-
-def _clip_under_ridge(problem: PublicProblem, scaling: RowScaling, found: Whitening) -> float:
-    """Half of the clip up to which a ridge term keeps the noise harmless, at most a typical gradient.
-
-    For a slope of 1, like `Whitening.clip`; 0 for losses that gain nothing from it. The schedule computes
-    that clip with the public bound on the row norms, this with the learned one. It pays where most gradients
-    are about equally long: for real targets, but not for smooth losses of unbounded slope.
-    """
-    loss, slope = problem.loss, problem.loss.lipschitz(1.0)
-    if slope == math.inf and loss.smoothness(1.0) == math.inf:  # slopes grow slowly with the distance
-        slope = largest_weight(loss)
-    if loss.classification or slope == math.inf or not problem.private:
-        return 0.0
-    there = replace(problem, l2=problem.l2 * float(np.median(scaling.column_scales)) ** 2)
-    share = 0.5 * share_under_ridge(there, slope * scaling.row_norm)
-    return found.row_length * min(share * max(found.longest, 1.0), 1.0)
+    return clip, step, momentum
 
 
 def _flatness(objective: Objective, start: Array, ridge_share: float) -> float:
