@@ -370,6 +370,8 @@ def _descent(
     momentum = schedule.momentum
     units = math.inf if "step_size" in given.chosen else spread
     step = schedule.step_size * smoothness / smoothness_of(loss, units)
+    if schedule.moments == "none":  # as far in all units
+        step *= fit.objective.dimension / found.with_ridge
     if fit.objective.l2 > 0.0:
         steepest = fit.objective.l2 * found.linear_map.singular_values()[0] ** 2
         step = min(step, 1.5 * (1.0 + momentum) / steepest)

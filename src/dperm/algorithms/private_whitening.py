@@ -135,14 +135,17 @@ def _by_diagonal(
 
 
 def _by_nothing(objective: Objective, scaling: RowScaling) -> Whitening:
-    """Units in which the rows have norm ``sqrt(dimension)`` at most."""
-    d = objective.dimension
-    factors = math.sqrt(d) / scaling.row_norm * scaling.column_scales
+    """Units in which the rows have norm ``sqrt(dimension)`` at most, or up to sqrt(2) times as much."""
+    d, scales = objective.dimension, scaling.column_scales
+    unit = math.sqrt(d) / scaling.row_norm
     if d > MANY_WEIGHTS:
-        linear_map: LinearMap | DiagonalMap = DiagonalMap.rounding(factors, objective.largest_condition)
+        # A power of two, so that scales are rounded as in other algorithms, whatever the row norm.
+        unit = 2.0 ** round(math.log2(unit))
+        linear_map: LinearMap | DiagonalMap = DiagonalMap.rounding(unit * scales, objective.largest_condition)
     else:
-        linear_map = LinearMap.rounding(np.diag(factors))
-    return Whitening(linear_map, of_rows=float(d), with_ridge=float(d), longest=0.0)
+        linear_map = LinearMap.rounding(np.diag(unit * scales))
+    square = (unit * scaling.row_norm) ** 2
+    return Whitening(linear_map, of_rows=square, with_ridge=square, longest=0.0)
 
 
 def _floor(largest: float, noise: float, row_norm: float) -> float:
