@@ -1,5 +1,6 @@
 """The rules of default settings, and regression tests on small problems."""
 
+import itertools
 import math
 
 import numpy as np
@@ -15,7 +16,7 @@ from dperm.algorithms.output_perturbation_gd import output_perturbation_schedule
 from dperm.algorithms.output_perturbation_minimum import default_extra_l2
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient
-from dperm.losses import Huber, Logistic, SquaredError
+from dperm.losses import Huber, Logistic, Pinball, SquaredError
 
 DELTA = 1e-6
 
@@ -31,6 +32,54 @@ def test_ridge_term_raises_the_clip_up_to_the_longest_gradient(schedule, loss):
     assert clips == sorted(clips)
     assert clips[0] < 0.5 * clips[-1]
     assert clips[-1] == longest_gradient(loss, 3.0, noisy=True)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.005])
+@pytest.mark.parametrize("schedule", [noisy_gd_schedule, dp_newton_schedule])
+def test_noise_from_a_constant_under_a_ridge_term_falls_with_the_budget(schedule, penalty):
+    """With perfect averaging it costs d (clip / (n mu))^2 / (2 l2); and the pull at the start is balanced."""
+    start = {"loss": SquaredError(target_bound=1.0), "spread": 0.3, "start_penalty": penalty}
+    problems = [problem(0.05, mu, **start) for mu in (0.01, 0.04, 0.16, 0.64, 2.56)]
+    clips = [schedule(each).clip for each in problems]
+    assert clips == sorted(clips)
+    assert min(clips) > 4.0 * math.sqrt(2.0 * 0.05 * penalty)
+    noise = [
+        each.dimension * (clip / (each.n * each.mu)) ** 2 for each, clip in zip(problems, clips, strict=True)
+    ]
+    assert all(more < 0.5 * less for less, more in itertools.pairwise(noise))
+
+
+@pytest.mark.parametrize("solver", ["noisy_gd", "dp_sgd", "dp_lssgd", "dp_newton", "preconditioned_gd"])
+def test_more_budget_is_no_worse_where_columns_tell_little(solver):
+    """With a clip in proportion to the budget, noise would cost the same, or more in the longer run."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1700, 190)) / math.sqrt(190.0)
+    y = np.clip(0.5 + 0.2 * rng.normal(size=1700) + 0.05 * X @ rng.normal(size=190), 0.0, 1.0)
+    data = Objective(
+        SquaredError(target_bound=1.0),
+        X,
+        y,
+        l2=0.1,
+        row_norm=1.7,
+        fit_intercept=True,
+        penalize_intercept=True,
+    )
+    fit, seeds = getattr(algorithms, solver), range(3)
+    little, more = (
+        np.mean([data.value(fit(data, epsilon, DELTA, random_state=seed).coef) for seed in seeds])
+        for epsilon in (0.4, 1.6)
+    )
+    best = data.value(algorithms.nonprivate(data).coef)
+    assert more - best < 2.0 * (little - best)
+
+
+@pytest.mark.parametrize("solver", ["dp_agd", "dp_sgd_gradient", "noisy_gd", "preconditioned_gd"])
+def test_quantiles_are_not_drawn_to_the_median_by_clipping(solver):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 5)) / math.sqrt(5.0), rng.uniform(size=3000)
+    data = Objective(Pinball(0.9, target_bound=1.0), X, y, row_norm=4.0, fit_intercept=True)
+    coef = getattr(algorithms, solver)(data, 1.0, DELTA, random_state=0).coef
+    assert np.mean(y < X @ coef[:-1] + coef[-1]) == pytest.approx(0.9, abs=0.04)
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.01, 0.3])

@@ -15,10 +15,10 @@ from dperm import Objective
 from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms import noisy_gd, nonprivate, preconditioned_gd
 from dperm.algorithms.preconditioned_gd import _flatness as flatness
-from dperm.algorithms.preconditioned_gd import _raised_clip as raised_clip
 from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
 from dperm.algorithms.private_whitening import SHORTEST_ROW, Whitening
 from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.whitened_clips import _raised_clip as raised_clip
 from dperm.errors import SlowFitWarning
 from dperm.losses import Hinge, Huber, Logistic, SquaredError, SquaredHinge
 from dperm.objective.second_moments import symmetric_matrix
@@ -261,6 +261,23 @@ def test_many_columns_are_whitened_without_square_matrices(monkeypatch):
     # A fifth of the mean squares are squared means.
     assert found[0].along_mean == pytest.approx(0.2 * 1200, rel=0.15)
     np.testing.assert_array_equal(found[0].linear_map.transposed(expected), factors * expected)
+
+
+@pytest.mark.parametrize("row_norm", [1.0, 1.2, 1.45, 1.9])
+def test_steps_without_whitening_do_not_depend_on_how_units_are_rounded(row_norm):
+    """Scales of many columns are powers of two, which the unit of the weights in general is not."""
+    rng = np.random.default_rng(6)
+    X = (rng.normal(size=(300, 1200)) / 40.0).astype(np.float32)
+    y = np.sign(rng.normal(size=300))
+    obj = Objective("logistic", X, y, row_norm=row_norm)
+    settings = {"moments": "none", "steps": 3, "clip": 100.0, "momentum": 0.0, "threshold": 0.0, "tail": 1e-9}
+    found = preconditioned_gd(
+        obj, math.inf, 1e-6, step_size=0.02, shrinkage=0.0, learn_scales=False, **settings
+    )
+    w = np.zeros(1200)
+    for _ in range(3):
+        w -= 0.02 * 1200 / row_norm**2 * (-y / (1.0 + np.exp(y * (X @ w))) @ X / 300)
+    np.testing.assert_allclose(found.coef, w, rtol=1e-3, atol=1e-3 * np.abs(w).max())
 
 
 def test_noise_is_not_taken_for_a_mean(monkeypatch):
