@@ -128,19 +128,22 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     """
     problem = problem.per_record()
     signal, loss, row_norm = problem.signal, problem.loss, problem.row_norm
-    bound = target_range(loss, problem.spread)
+    bound, one_sided = target_range(loss, problem.spread), steeper_on_one_side(loss)
     longest = longest_gradient(loss, row_norm, noisy=problem.private, spread=problem.spread)
     if loss.n_classes is not None:
         clip = softmax_clip(signal, loss, row_norm)
         loss_clip = 1.5 * math.log2(loss.n_classes) * largest_weight(loss)
     else:
-        clip = longest * (1.0 if steeper_on_one_side(loss) else clip_share(problem, longest, 0.05))
+        share = clip_share(problem, longest, 0.05)
+        clip = longest * (1.0 if one_sided else share)
         loss_clip = 1.5 if bound == math.inf else highest_loss(loss, bound)
     # With a strong signal the optimum for labels is far from 0, and steps grow by a tenth per window only.
     reach = 4.0 * min(max(1.0, math.sqrt(signal / 500.0)), 4.0) if bound == math.inf else bound
     from_constant = problem.spread < math.inf  # which is close to the optimum
     if from_constant:
         reach *= min(0.3 * max(1.0, signal / 200.0), 1.0)
+    if one_sided:  # the noise of a longer clip
+        reach *= share
     if not problem.private:
         reach = min(reach, 4.0)  # the line search is exact
         loss_clip *= 16.0  # without noise it only moves the optimum; a larger one would coarsen the grid
