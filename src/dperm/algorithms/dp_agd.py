@@ -124,7 +124,9 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     As in :func:`dperm.algorithms.noisy_gd.noisy_gd_schedule` everything depends on the signal-to-noise number
     ``k = n mu / sqrt(dimension)``. Many cheap iterations beat few expensive ones; a tenth of the budget is
     enough for the line searches. A bound on real targets sets the scale of losses and steps; softmax losses
-    are clipped at about twice the loss of a random guess. Without noise the clips are too large to matter.
+    are clipped at about twice the loss of a random guess. Gradients of a loss that is steeper on one side
+    keep their length, as clipping would move the optimum, and first steps are shorter instead. Without noise
+    the clips are too large to matter.
     """
     problem = problem.per_record()
     signal, loss, row_norm = problem.signal, problem.loss, problem.row_norm

@@ -161,6 +161,7 @@ def _clip(fit: Fit, given: DPSGDGradientArguments, problem: PublicProblem) -> fl
 
 
 def _default_clip(problem: PublicProblem) -> float:
+    """A shorter clip would move the optimum of a loss that is steeper on one side; see `typical_clip`."""
     if problem.private and rules.steeper_on_one_side(problem.loss):
         return rules.longest_gradient(problem.loss, problem.row_norm, noisy=True, spread=problem.spread)
     return rules.typical_clip(problem)
