@@ -12,10 +12,10 @@ from algorithms.problems import objective, separable, zero_rows
 from dperm import Objective
 from dperm.accounting import zcdp_rho, zcdp_rho_bun_steinke
 from dperm.accounting.privgene import offspring_range, privgene_rate
-from dperm.algorithms import noisy_gd, privgene
+from dperm.algorithms import noisy_gd, nonprivate, privgene
 from dperm.algorithms.privgene import PrivGeneSchedule, privgene_schedule
 from dperm.algorithms.problem import PublicProblem
-from dperm.losses import Huber, Logistic
+from dperm.losses import Huber, Logistic, Pinball
 from dperm.mechanisms import release
 from reference import awkward_arrays
 from reference import numpy_algorithms as twin
@@ -213,6 +213,77 @@ def test_changes_are_clipped_and_the_intercept_moves_less_by_default():
         assert (public["entry_bound"], public["intercept_stride"]) == (1.0, 1.0)
     public = privgene(objective(), 0.1, 1e-6).privacy.public
     assert public["entry_bound"] < public["intercept_stride"] < 1.0
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Pinball(0.9, target_bound=1.0), Huber(target_bound=1.0)])
+def test_changes_are_clipped_less_with_more_budget_where_that_moves_the_optimum(loss):
+    for pure in (False, True):
+        bounds = [schedule_of(rho, loss=loss, pure=pure).entry_bound for rho in (1e-6, 1e-4, 1e-3, 1e-1)]
+        assert bounds == sorted(bounds)
+        assert (bounds[0], bounds[-1]) == (0.5, 0.5 if loss.name == "huber" else 1.0)
+    strides = [schedule_of(rho, loss=Pinball(0.9, target_bound=1.0)) for rho in (1e-6, 1e-3)]
+    assert all(each.intercept_stride == each.entry_bound for each in strides)  # changes that just fit
+
+
+def test_rare_labels_do_not_lead_away_from_the_optimum():
+    """Most rows are 1 in all columns, and one label in ten is positive, which none of them tells.
+
+    Clipped at half of the largest, the changes of positive labels weigh half as much as those of negative
+    ones along the columns, but not along the intercept: the weights run away, whatever the budget.
+    """
+    rng = np.random.default_rng(0)
+    X = (rng.random((10_000, 4)) < 0.9) * 1.0
+    y = np.where(rng.random(10_000) < 0.1, 1.0, -1.0)
+    rows = Objective("logistic", X, y, row_norm=2.0, fit_intercept=True)
+    best = rows.value(nonprivate(rows).coef)
+    for own in ({"epsilon": 0.4}, {"epsilon": 6.4}, {"epsilon": 6.4, "learn_scales": False}):
+        values = [rows.value(privgene(rows, delta=1e-6, random_state=seed, **own).coef) for seed in range(3)]
+        assert np.mean(values) - best < 0.04
+
+
+def test_the_search_starts_at_a_learned_constant():
+    """Targets about 0.7 with a standard deviation of 0.05: from 0 ten generations do not get there."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (4000, 3))
+    y = np.clip(0.7 + 0.05 * rng.normal(size=4000), -1.0, 1.0)
+    objective = Objective(Huber(0.1, target_bound=1.0), X, y, row_norm=2.0, fit_intercept=True)
+
+    def mean_excess(learn_scales):
+        fits = [privgene(objective, 0.1, 1e-6, random_state=seed, learn_scales=learn_scales)
+                for seed in range(4)]  # fmt: skip
+        assert {("stride" in fit.privacy.public) for fit in fits} == {learn_scales is False}
+        return np.mean([objective.value(fit.coef) for fit in fits]) - best
+
+    best = objective.value(nonprivate(objective).coef)
+    assert mean_excess("auto") < 0.2 * mean_excess(False)
+    given = privgene(objective, 0.1, 1e-6, random_state=0, stride=0.5).privacy.public
+    assert (given["stride"], given["label_share"] > 0.0) == (0.5, True)
+
+
+def test_a_start_that_cannot_be_learned_is_refused():
+    rows = Objective("hinge", [[1.0], [-1.0]], [1.0, -1.0], row_norm=1.0, fit_intercept=True)
+    with pytest.raises(ValueError, match=r"takes an intercept and either the logistic loss or real targets"):
+        privgene(rows, 1.0, 1e-6, learn_scales=True)
+
+
+def test_strides_under_a_ridge_term_add_up_to_how_far_the_optimum_can_be():
+    runs = [privgene_schedule(PublicProblem(50_000, 2, 1.0, Logistic(), 1.0, l2), 0.01)
+            for l2 in (0.0, 1e-9, 0.1, 10.0)]  # fmt: skip
+    strides = [run.stride for run in runs]
+    assert strides[0] == strides[1] > strides[2] > strides[3]
+    for l2, run in zip((0.1, 10.0), runs[2:], strict=True):
+        travelled = run.stride * (1.0 - run.decay**run.generations) / (1.0 - run.decay)
+        assert travelled == pytest.approx(math.sqrt(2.0 * math.log(2.0) / l2), rel=0.1)
+
+
+def test_strides_are_longer_where_a_ridge_term_pulls_the_optimum_far_from_a_learned_constant():
+    """As for grades of 5.8 with a spread of 2 at l2 = 0.1, whose optimum has equal weights instead."""
+    free, pulled = (
+        PublicProblem(6500, 12, 0.02, Huber(target_bound=9.0), 3.5, 0.1, spread=2.0, start_penalty=penalty)
+        for penalty in (0.0, 1.25)
+    )
+    strides = [privgene_schedule(each, 2e-4).stride for each in (free, pulled)]
+    assert strides[0] <= 2.0 / 3.5 < 2.0 * strides[0] < strides[1]
 
 
 def test_strides_grow_with_the_range_of_real_targets():

@@ -389,6 +389,7 @@ UNLEARNED = {"learn_scales": False}
 FEW_BATCHES = {"batch_size": 50, "steps": 100}
 UNIFORM = {"sampling": "uniform", "counts": "averaged", "passes": 3, "step_size": 0.05, "clip": 0.1}
 NO_RIDGE = {"l2": 0.0}
+STRIDES = {"stride": 0.5, "entry_bound": 0.5, "intercept_stride": 0.65}
 SHORTENING = {"rounds": 25, "step_size": "0.5/sqrt(t)", "random_state": 1}
 
 CASES = [
@@ -435,7 +436,9 @@ CASES = [
     Case("dp_agd", by_sampled_accesses, BOUNDED, {"batch_size": 100, "splits": 20}, ADD),
     Case("dp_agd", by_sampled_accesses, BOUNDED, {"batch_size": 400, "splits": 20, **HIGH, **UNLEARNED}, ADD),
     Case("privgene", by_zcdp, BOUNDED),
-    Case("privgene", by_gaussians, BOUNDED, {"accountant": "gdp", "generations": 5, **HIGH}),
+    Case("privgene", by_gaussians, BOUNDED, {"accountant": "gdp", "generations": 5, **HIGH, **STRIDES}),
+    Case("privgene", by_zcdp, BOUNDED, {"learn_scales": True, **STRIDES}),
+    Case("privgene", by_gaussians, BOUNDED, {"learn_scales": True, "accountant": "gdp", **STRIDES}),
     Case("privgene", by_sum, BOUNDED, PURE),
     Case("privgene", by_zcdp, BOUNDED, {"generations": 5, **PAPER}),
     # Secret samples: claims are upper bounds, up to 0.1 % above what is composed here.
@@ -486,7 +489,7 @@ def expected_sensitivity(name, fit, place, record):
     longest = min(privacy.clip or math.inf, row_norm)  # the slope of the logistic loss is at most 1
     if name == "dp_agd":
         return factor * (privacy.public["loss_clip"] if record.selection else longest)
-    if name == "privgene":
+    if name == "privgene" and "stride" in privacy.public:
         stride = privacy.public["stride"] * privacy.public["decay"] ** place
         return factor * 2.0 * stride * privacy.public["entry_bound"]
     if name in ("noisy_gd", "dp_sgd", "dp_lssgd", "dp_lsadam", "dp_sgd_gradient", "rrpsgd"):

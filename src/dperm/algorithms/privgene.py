@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,18 @@ from dperm.accounting.units import floor_units
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
+from dperm.algorithms.learned_coordinates import Frame
+from dperm.algorithms.private_scales import (
+    LearnedScales,
+    ScaleNoise,
+    ScaleShares,
+    no_scales,
+    scales_to_learn,
+)
 from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.rules_of_thumb import steeper_on_one_side, typical_loss_at_start
 from dperm.algorithms.settings import Schedule, Setting
+from dperm.losses import Loss
 from dperm.objective.objective import Array, Objective
 
 
@@ -58,15 +69,21 @@ class PrivGeneSchedule(Schedule):
 
 # Without noise: loss evaluations, largest number of generations, and ratio of the last stride to the first.
 _EXACT_LOSSES, _MOST_EXACT, _LAST_EXACT_STRIDE = 1e8, 2000, 1e-3
-# Bound on changes of loss relative to that for entries of 1, and stride along the intercept that fits it: for
-# longer ones changes would be clipped in most records, and weigh too little against the ridge term.
-_ENTRY_BOUND, _INTERCEPT_STRIDE = 0.5, 0.65
+# Least bound on changes of loss relative to that for entries of 1, and the signal-to-noise number up to which
+# it pays; clipped changes of lopsided losses and of labels move the optimum.
+_ENTRY_BOUND, _UNBIASED_SIGNAL = 0.5, 2000.0
+# Stride along the intercept relative to that bound: for longer ones changes would be clipped in most records,
+# and weigh too little against the ridge term.
+_INTERCEPT_STRIDE = 1.3
 
 
-def privgene_schedule(problem: PublicProblem, rho: float, *, pure: bool = False) -> PrivGeneSchedule:
+def privgene_schedule(
+    problem: PublicProblem, rho: float, *, pure: bool = False, start: float = 0.0
+) -> PrivGeneSchedule:
     """Default settings from public numbers alone, for a budget of rho in zero-concentrated DP.
 
-    A `pure` budget of ``epsilon = sqrt(8 rho)`` is split into equal parts of epsilon.
+    A `pure` budget of ``epsilon = sqrt(8 rho)`` is split into equal parts of epsilon. The search starts at a
+    constant prediction `start`, which is 0 or was released.
 
     Notes
     -----
@@ -75,36 +92,88 @@ def privgene_schedule(problem: PublicProblem, rho: float, *, pure: bool = False)
     steps; with a pure budget, whose parts are less together than the whole, it grows with the 0.4th power of
     ``n epsilon``; with more than 14 weights it falls with the root of their number, as more candidates look
     better than they are. Strides for labels start at ``4/R``, an effect of at most 4 on a prediction, and
-    shrink to 6 %. With real targets up to Y they start at ``0.8 Y/R``, at least ``2/R``, and shrink to 2 %.
+    shrink to 6 %. With real targets within Y of a learned constant they start at ``Y/R``, otherwise with
+    targets up to Y at ``0.8 Y/R``, at least ``2/R``, and shrink to 2 %. Under a ridge term strides add up to
+    about the distance that the optimum can be away.
+
     Few entries of scaled columns are near 1, and few slopes the largest: changes are clipped at half of what
-    both would allow, which halves the noise, and strides along the intercept are shorter to fit that. The
-    constants were found on public data sets and generated ones. Without noise strides shrink to a thousandth,
-    in up to 2000 generations with ``1e8`` loss evaluations in total, or in 500.
+    both would allow, which halves the noise, and strides along the intercept are shorter to fit that. As this
+    moves the optimum for labels and for losses that are steeper on one side, the bound grows there like the
+    root of the signal-to-noise number ``n sqrt(2 rho / dimension)``, up to what no change exceeds; and a rare
+    label, whose slopes are the largest at the start, is not clipped there. The constants were found on public
+    data sets and generated ones. Without noise strides shrink to a thousandth, in up to 2000 generations with
+    ``1e8`` loss evaluations in total, or in 500.
     """
-    n, row_norm, loss = problem.n, problem.row_norm, problem.loss
+    n, row_norm, loss, stride = problem.n, problem.row_norm, problem.loss, _first_stride(problem)
     if rho == math.inf:
         losses = n * (2 * problem.dimension + 1)  # of a generation
         generations, last = max(500, min(_MOST_EXACT, int(_EXACT_LOSSES / losses))), _LAST_EXACT_STRIDE
+        entry_bound = intercept_stride = 1.0
     else:
         count = min(4.0, 15.0 / math.sqrt(problem.dimension)) * math.sqrt(n * math.sqrt(rho))
         # T equal parts of a pure budget amount to rho / T: count ~ rho^(1/4) becomes count^(4/5).
         generations = round(min(max(count**0.8 if pure else count, 10.0), 500.0))
         last = 0.06 if loss.classification else 0.02
-    target = loss.target_bound if loss.target_bound < math.inf else 1.0
+        signal = n * math.sqrt(2.0 * rho / problem.dimension) / (4.0 if pure else 1.0)
+        entry_bound, intercept_stride = _bounds(loss, signal, start)
+        stride = _under_ridge(problem, stride, math.log(1.0 / last) / generations)
     return PrivGeneSchedule(
         generations=generations,
-        stride=(4.0 if loss.classification else max(2.0, 0.8 * target)) / row_norm,
+        stride=stride,
         decay=last ** (1.0 / generations),
-        entry_bound=min(1.0, row_norm) * (_ENTRY_BOUND if rho < math.inf else 1.0),
-        intercept_stride=_INTERCEPT_STRIDE if rho < math.inf else 1.0,
+        entry_bound=min(1.0, row_norm) * entry_bound,
+        intercept_stride=intercept_stride,
     )
 
 
-class PrivGeneArguments(PrivGeneSchedule, PublishedTerms):
+def _first_stride(problem: PublicProblem) -> float:
+    """Distance of the first offspring without a ridge term."""
+    loss = problem.loss
+    if loss.classification:
+        return 4.0 / problem.row_norm
+    if problem.spread < math.inf:
+        return problem.spread / problem.row_norm
+    target = loss.target_bound if loss.target_bound < math.inf else 1.0
+    return max(2.0, 0.8 * target) / problem.row_norm
+
+
+def _under_ridge(problem: PublicProblem, stride: float, first: float) -> float:
+    """That stride, or a shorter one: the ridge term says how far from the start the optimum can be.
+
+    The first of strides that add up to 1 is `first`. Real targets take as much again on several axes, and
+    that is no shorter stride where a ridge term that matters at a learned constant draws the optimum away.
+    """
+    if problem.l2 == 0.0:
+        return stride
+    at_start, penalty = typical_loss_at_start(problem), problem.start_penalty
+    whole = first * math.sqrt(2.0 * (at_start + penalty) / problem.l2)
+    if problem.loss.classification:
+        return min(stride, whole)
+    if problem.spread == math.inf:
+        return min(stride, 2.0 * whole)
+    return max(min(stride, whole), 2.5 * min(penalty / at_start, 1.0) * whole)
+
+
+def _bounds(loss: Loss, signal: float, start: float) -> tuple[float, float]:
+    """The entry bound for a norm bound of 1 or more, and the stride along the intercept that fits it."""
+    lopsided, bound = steeper_on_one_side(loss), _ENTRY_BOUND
+    if loss.classification:
+        steepest = np.abs(loss.derivative([start, start], [1.0, -1.0])).max()
+        bound = max(float(steepest) / loss.lipschitz(1.0) if start else 0.0, bound)
+    if loss.classification or lopsided:
+        bound = min(max(math.sqrt(signal / _UNBIASED_SIGNAL), bound), 1.0)
+    return bound, bound if lopsided else min(_INTERCEPT_STRIDE * bound, 1.0)
+
+
+class PrivGeneArguments(PrivGeneSchedule, LearnedScales, PublishedTerms):
     """Arguments of :func:`privgene`.
 
     Attributes
     ----------
+    learn_scales : {"auto", True, False}
+        Whether to spend part of the budget on the mean label, or on the best constant prediction of real
+        targets and their distance from it, first: the search starts there, and the first stride for targets
+        follows from that distance. Not for ``delta=0``. "auto": as for :func:`noisy_gd`.
     accountant : {"zcdp", "gdp"}
         How costs are added up for delta > 0; by default as in the ledger, or else "zcdp", which is better
         here.
@@ -156,12 +225,18 @@ def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
     default = privgene_schedule(fit.problem, rho, pure=fit.delta == 0.0)
     if fit.as_published:
         default = replace(default, entry_bound=min(1.0, objective.row_norm), intercept_stride=1.0)
+    scales = _to_learn(fit, given)
+    problem = fit.problem.without(scales.together)
     schedule = given.completed(default)
-    budget, eta = _plan(fit, rho, schedule)
+    budget, eta, noise = _plan(fit, rho, schedule, scales)
     _check_strides(objective, schedule)
-    release = fit.open("privgene", budget, schedule)
+    noise.check_labels(fit)
+    release = fit.open("privgene", budget, schedule, **_facts(given, scales))
 
-    w, h = np.zeros(objective.dimension), schedule.stride
+    frame = Frame.unscaled(fit, release, noise, problem)
+    if scales.together:
+        schedule = given.completed(privgene_schedule(frame.problem, rho, start=frame.start[-1]))
+    w, h = frame.start, schedule.stride
     axes = np.ones(objective.dimension)  # strides along the axes, relative to h
     if objective.fit_intercept:
         axes[-1] = schedule.intercept_stride
@@ -177,7 +252,7 @@ def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
         w = _offspring(w, h * axes, candidate)
         fit.report(generation, w, candidate=candidate, stride=h)
         h *= schedule.decay
-    mechanism = "coordinate descent, each step chosen by the exponential mechanism"
+    mechanism = frame.in_words("coordinate descent, each step chosen by the exponential mechanism")
     return fit.result(w, mechanism, n_iter=schedule.generations)
 
 
@@ -202,22 +277,48 @@ def _slope(objective: Objective) -> float:
     return objective.loss.lipschitz(objective.row_norm) / objective.row_norm
 
 
-def _plan(fit: Fit, rho: float, schedule: PrivGeneArguments) -> tuple[Budget | ScheduledBudget, float]:
-    """The budget, and the bounded range of each selection."""
+def _to_learn(fit: Fit, given: PrivGeneArguments) -> ScaleShares:
+    """Shares of the budget for the start alone: strides are no units for columns to be scaled to."""
+    if fit.delta == 0.0:
+        if given.learn_scales is True:
+            raise ValueError("learn_scales=True releases Gaussian noise, which needs delta > 0: leave it out")
+        return no_scales()
+    scales = replace(scales_to_learn(fit, given), column_share=0.0, norm_share=0.0)
+    if given.learn_scales is True and not scales.together:
+        raise ValueError(
+            "learn_scales=True of privgene learns where to start, which takes an intercept and either the "
+            "logistic loss or real targets with a bound: leave it out"
+        )
+    return scales
+
+
+def _facts(given: PrivGeneArguments, scales: ScaleShares) -> dict[str, Any]:
+    """Settings for the ledger and the privacy statement, without those that depend on what is learned."""
+    later = ("stride", "entry_bound", "intercept_stride") if scales.together else ()
+    return scales.facts() | {name: None for name in later if getattr(given, name) is None}
+
+
+def _plan(
+    fit: Fit, rho: float, schedule: PrivGeneArguments, scales: ScaleShares
+) -> tuple[Budget | ScheduledBudget, float, ScaleNoise]:
+    """The budget, the bounded range of each selection, and the noise of what is learned before."""
     count, accountant = schedule.generations, schedule.accountant
     if fit.delta == 0.0:
         eta = fit.epsilon / count * (1.0 - 2.0**-50)
-        return ScheduledBudget(ExponentialMechanismRelease(eta), count, "pure"), eta
+        return ScheduledBudget(ExponentialMechanismRelease(eta), count, "pure"), eta, ScaleNoise()
     if fit.as_published:
         if accountant not in (None, "zcdp"):
             raise ValueError(f"calibration='paper' of privgene has accountant='zcdp', got {accountant!r}")
         bound, stride = schedule.entry_bound * _slope(fit.objective), schedule.stride
         rate = paper.privgene(rho, generations=count, entry_bound=bound, stride=stride)
-        return Budget(floor_units(rho), "zcdp"), rate * offspring_range(bound, stride, fit.neighbors)
+        eta = rate * offspring_range(bound, stride, fit.neighbors)
+        return Budget(floor_units(rho), "zcdp"), eta, ScaleNoise()
     if accountant is None:
         accountant = "zcdp" if fit.ledger is None else str(fit.ledger.accountant)
-    budget = fit.budget(accountant)
-    return budget, selection_eta(budget.share(parts=count), budget.accountant)
+    budget, rest, noise = fit.budget(accountant), fit.budget(accountant), ScaleNoise()
+    if scales.together:
+        noise = ScaleNoise.of(scales, fit.objective.loss, budget, rest)
+    return budget, selection_eta(rest.share(parts=count), budget.accountant), noise
 
 
 def _rho(fit: Fit) -> float:
