@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from algorithms.problems import objective, separable, zero_rows
 from dperm import Objective
-from dperm.accounting import zcdp_rho, zcdp_rho_bun_steinke
+from dperm.accounting import Ledger, zcdp_rho, zcdp_rho_bun_steinke
 from dperm.accounting.privgene import offspring_range, privgene_rate
 from dperm.algorithms import noisy_gd, nonprivate, privgene
 from dperm.algorithms.privgene import PrivGeneSchedule, privgene_schedule
@@ -264,6 +264,15 @@ def test_a_start_that_cannot_be_learned_is_refused():
     rows = Objective("hinge", [[1.0], [-1.0]], [1.0, -1.0], row_norm=1.0, fit_intercept=True)
     with pytest.raises(ValueError, match=r"takes an intercept and either the logistic loss or real targets"):
         privgene(rows, 1.0, 1e-6, learn_scales=True)
+
+
+def test_strides_that_no_grid_can_sum_are_refused_before_the_start_is_learned():
+    tiny = Huber(1e-17, target_bound=1e-17)
+    rows = Objective(tiny, np.ones((5000, 1)), np.full(5000, 1e-18), row_norm=1.0, fit_intercept=True)
+    ledger = Ledger(2.0, 1e-5)
+    with pytest.raises(ValueError, match=r"stride must be between 2\^-64 and"):
+        privgene(rows, 1.0, 1e-6, ledger=ledger)
+    assert ledger.history() == []
 
 
 def test_strides_under_a_ridge_term_add_up_to_how_far_the_optimum_can_be():
