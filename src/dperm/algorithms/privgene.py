@@ -139,10 +139,10 @@ def _first_stride(problem: PublicProblem) -> float:
 
 
 def _under_ridge(problem: PublicProblem, stride: float, first: float) -> float:
-    """That stride, or a shorter one: the ridge term says how far from the start the optimum can be.
+    """A first stride with which all add up to how far from the start the ridge term lets the optimum be.
 
-    The first of strides that add up to 1 is `first`. Real targets take as much again on several axes, and
-    that is no shorter stride where a ridge term that matters at a learned constant draws the optimum away.
+    Or `stride`, if that is shorter. Strides that add up to 1 start with `first`. Real targets may have as far
+    to go along several axes: from 0, and from a learned constant where the ridge term pulls there.
     """
     if problem.l2 == 0.0:
         return stride
@@ -283,7 +283,7 @@ def _slope(objective: Objective) -> float:
 
 
 def _to_learn(fit: Fit, given: PrivGeneArguments) -> ScaleShares:
-    """Shares of the budget for the start alone: strides are no units for columns to be scaled to."""
+    """Shares of the budget for the start alone: rows and columns keep their scales."""
     if fit.delta == 0.0:
         if given.learn_scales is True:
             raise ValueError("learn_scales=True releases Gaussian noise, which needs delta > 0: leave it out")
