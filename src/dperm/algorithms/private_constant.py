@@ -56,10 +56,10 @@ class Constant(NamedTuple):
 def noisy_constant(fit: Fit, release: Releaser, multiplier: float) -> Constant:
     """The best constant prediction, and the spread of the targets about it.
 
-    A first histogram says how far from 0 to look for it. Neither the ridge term nor record weights are
-    considered.
+    A first histogram says how far from 0 to look for it: hardly any target is farther. Neither the ridge term
+    nor record weights are considered.
     """
-    farthest = min(2.0 * _spread(fit, release, multiplier, 0.0), fit.objective.loss.target_bound)
+    farthest = min(_spread(fit, release, multiplier, 0.0), fit.objective.loss.target_bound)
     prediction = _prediction(fit, release, multiplier, farthest)
     return Constant(prediction, _spread(fit, release, multiplier, prediction))
 
@@ -77,8 +77,10 @@ def _prediction(fit: Fit, release: Releaser, multiplier: float, farthest: float)
 
     Steps are those of Newton's method where clipped slopes allow a step of half that distance. Otherwise,
     such as at a kink, they go half the distance against the sign of the slope: how dense the targets are does
-    not matter. The noise shrinks with the clip, until most slopes are clipped. A loss that is not convex may
-    be flat where the descent starts: the median takes the place of its minimiser.
+    not matter. They are shorter where the slope is no larger than its noise, as the far side of a quantile is
+    hardly steep: one step to the wrong side may be more than all later ones. The noise shrinks with the clip,
+    until most slopes are clipped. A loss that is not convex may be flat where the descent starts: the median
+    takes the place of its minimiser.
     """
     objective, distance, prediction = fit.objective, farthest, 0.0
     if not objective.loss.convex:
@@ -87,9 +89,11 @@ def _prediction(fit: Fit, release: Releaser, multiplier: float, farthest: float)
     curvature = unweighted(loss).smoothness(1.0)
     for _ in range(_STEPS):
         clip = steepest_slope(loss, distance)
-        slope = release.gaussian_sum(objective.slope_sum(prediction, clip), multiplier)[0] / fit.n
+        slopes = objective.slope_sum(prediction, clip)
+        noise = multiplier * slopes.sensitivity(fit.neighbors) / fit.n
+        slope = release.gaussian_sum(slopes, multiplier)[0] / fit.n
         newton = clip >= 0.5 * distance * curvature
-        step = slope / curvature if newton else math.copysign(0.5 * distance, slope)
+        step = slope / curvature if newton else 0.5 * distance * math.tanh(slope / noise)
         prediction -= min(max(step, -distance), distance)
         prediction = min(max(prediction, -farthest), farthest)
         distance *= 0.5
