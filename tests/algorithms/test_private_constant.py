@@ -170,8 +170,8 @@ def test_noise_alone_hardly_ever_widens_the_spread():
 def test_a_noisy_step_hardly_ever_leads_far_from_a_quantile():
     """Above the quantile of 0.9 the slope is a ninth of that below, and about as large as the noise.
 
-    With full steps against the sign of noisy slopes, as far as twice the farthest targets, 3 of these 40 ended
-    at more than the largest target.
+    With full steps against the sign of noisy slopes, as far as twice the farthest targets, 3 of these 40
+    ended at more than the largest target.
     """
     y = 0.1 + 0.01 * np.random.default_rng(5).normal(size=4000)
     objective = Objective(Pinball(0.9, target_bound=1.0), np.zeros((4000, 1)), y, fit_intercept=True)

@@ -285,6 +285,18 @@ def test_strides_under_a_ridge_term_add_up_to_how_far_the_optimum_can_be():
         assert travelled == pytest.approx(math.sqrt(2.0 * math.log(2.0) / l2), rel=0.1)
 
 
+def test_more_budget_does_not_leave_hinge_losses_at_a_constant():
+    """Nine of ten labels are -1, and share the kink at -1: only long strides lower the loss from there."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 4)) / 2.0
+    y = np.where(X @ [3.0, -3.0, 3.0, -3.0] + 0.5 * rng.normal(size=20_000) > 4.0, 1.0, -1.0)
+    rows = Objective("hinge", X, y, l2=1e-3, row_norm=4.0, fit_intercept=True)
+    best = rows.value(nonprivate(rows).coef)
+    constant = np.append(np.zeros(4), -1.0)
+    found = [rows.value(privgene(rows, 6.4, 1e-6, random_state=seed).coef) for seed in range(2)]
+    assert np.mean(found) - best < 0.2 * (rows.value(constant) - best)
+
+
 def test_strides_are_longer_where_a_ridge_term_pulls_the_optimum_far_from_a_learned_constant():
     """As for grades of 5.8 with a spread of 2 at l2 = 0.1, whose optimum has equal weights instead."""
     free, pulled = (

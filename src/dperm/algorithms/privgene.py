@@ -92,10 +92,10 @@ def privgene_schedule(
     of generations grows with the square root of ``n sqrt(rho)``, so a larger budget buys both more and better
     steps; with a pure budget, whose parts are less together than the whole, it grows with the 0.4th power of
     ``n epsilon``; with more than 14 weights it falls with the root of their number, as more candidates look
-    better than they are. Strides for labels start at ``4/R``, an effect of at most 4 on a prediction, and
-    shrink to 6 %. With real targets within Y of a learned constant they start at ``Y/R``, otherwise with
-    targets up to Y at ``0.8 Y/R``, at least ``2/R``, and shrink to 2 %. Under a ridge term strides add up to
-    about the distance that the optimum can be away.
+    better than they are. Strides for labels start at ``4/R``, an effect of at most 4 on a prediction, or at
+    ``8/R`` for a loss with a kink, and shrink to 6 %. With real targets within Y of a learned constant they
+    start at ``Y/R``, otherwise with targets up to Y at ``0.8 Y/R``, at least ``2/R``, and shrink to 2 %.
+    Under a ridge term strides add up to about the distance that the optimum can be away.
 
     Few entries of scaled columns are near 1, and few slopes the largest: changes are clipped at half of what
     both would allow, which halves the noise, and strides along the intercept are shorter to fit that. As this
@@ -131,11 +131,16 @@ def _first_stride(problem: PublicProblem) -> float:
     """Distance of the first offspring without a ridge term."""
     loss = problem.loss
     if loss.classification:
-        return 4.0 / problem.row_norm
+        return (8.0 if _shares_a_kink(loss) else 4.0) / problem.row_norm
     if problem.spread < math.inf:
         return problem.spread / problem.row_norm
     target = loss.target_bound if loss.target_bound < math.inf else 1.0
     return max(2.0, 0.8 * target) / problem.row_norm
+
+
+def _shares_a_kink(loss: Loss) -> bool:
+    """Whether many records meet a kink together, such as labels at a constant: short strides cannot leave."""
+    return loss.classification and loss.kink_jump > 0.0
 
 
 def _under_ridge(problem: PublicProblem, stride: float, first: float) -> float:
@@ -144,7 +149,7 @@ def _under_ridge(problem: PublicProblem, stride: float, first: float) -> float:
     Or `stride`, if that is shorter. Strides that add up to 1 start with `first`. Real targets may have as far
     to go along several axes: from 0, and from a learned constant where the ridge term pulls there.
     """
-    if problem.l2 == 0.0:
+    if problem.l2 == 0.0 or _shares_a_kink(problem.loss):
         return stride
     at_start, penalty = typical_loss_at_start(problem), problem.start_penalty
     whole = first * math.sqrt(2.0 * (at_start + penalty) / problem.l2)
