@@ -76,6 +76,8 @@ _ENTRY_BOUND, _UNBIASED_SIGNAL = 0.5, 2000.0
 # Stride along the intercept relative to that bound: for longer ones changes would be clipped in most records,
 # and weigh too little against the ridge term.
 _INTERCEPT_STRIDE = 1.3
+# And where a constant prediction is a kink that no other axis can leave alone: they should move before.
+_AT_SHARED_KINKS = 0.5
 
 
 def privgene_schedule(
@@ -92,10 +94,10 @@ def privgene_schedule(
     of generations grows with the square root of ``n sqrt(rho)``, so a larger budget buys both more and better
     steps; with a pure budget, whose parts are less together than the whole, it grows with the 0.4th power of
     ``n epsilon``; with more than 14 weights it falls with the root of their number, as more candidates look
-    better than they are. Strides for labels start at ``4/R``, an effect of at most 4 on a prediction, or at
-    ``8/R`` for a loss with a kink, and shrink to 6 %. With real targets within Y of a learned constant they
-    start at ``Y/R``, otherwise with targets up to Y at ``0.8 Y/R``, at least ``2/R``, and shrink to 2 %.
-    Under a ridge term strides add up to about the distance that the optimum can be away.
+    better than they are. Strides for labels start at ``4/R``, an effect of at most 4 on a prediction, and
+    shrink to 6 %. With real targets within Y of a learned constant they start at ``Y/R``, otherwise with
+    targets up to Y at ``0.8 Y/R``, at least ``2/R``, and shrink to 2 %. Under a ridge term strides add up to
+    about the distance that the optimum can be away, unless many records share a kink.
 
     Few entries of scaled columns are near 1, and few slopes the largest: changes are clipped at half of what
     both would allow, which halves the noise, and strides along the intercept are shorter to fit that. As this
@@ -131,7 +133,7 @@ def _first_stride(problem: PublicProblem) -> float:
     """Distance of the first offspring without a ridge term."""
     loss = problem.loss
     if loss.classification:
-        return (8.0 if _shares_a_kink(loss) else 4.0) / problem.row_norm
+        return 4.0 / problem.row_norm
     if problem.spread < math.inf:
         return problem.spread / problem.row_norm
     target = loss.target_bound if loss.target_bound < math.inf else 1.0
@@ -139,7 +141,7 @@ def _first_stride(problem: PublicProblem) -> float:
 
 
 def _shares_a_kink(loss: Loss) -> bool:
-    """Whether many records meet a kink together, such as labels at a constant: short strides cannot leave."""
+    """Whether records meet a kink together, such as labels at a constant: no short stride leaves it."""
     return loss.classification and loss.kink_jump > 0.0
 
 
@@ -168,6 +170,8 @@ def _bounds(loss: Loss, signal: float, start: float) -> tuple[float, float]:
         bound = max(float(steepest) / loss.lipschitz(1.0) if start else 0.0, bound)
     if loss.classification or lopsided:
         bound = min(max(math.sqrt(signal / _UNBIASED_SIGNAL), bound), 1.0)
+    if _shares_a_kink(loss):
+        return bound, _AT_SHARED_KINKS
     return bound, bound if lopsided else min(_INTERCEPT_STRIDE * bound, 1.0)
 
 
