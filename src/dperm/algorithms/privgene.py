@@ -76,8 +76,6 @@ _ENTRY_BOUND, _UNBIASED_SIGNAL = 0.5, 2000.0
 # Stride along the intercept relative to that bound: for longer ones changes would be clipped in most records,
 # and weigh too little against the ridge term.
 _INTERCEPT_STRIDE = 1.3
-# And where a constant prediction is a kink that no other axis can leave alone: they should move before.
-_AT_SHARED_KINKS = 0.5
 
 
 def privgene_schedule(
@@ -120,6 +118,8 @@ def privgene_schedule(
         signal = n * math.sqrt(2.0 * rho / problem.dimension) / (4.0 if pure else 1.0)
         entry_bound, intercept_stride = _bounds(loss, signal, start)
         stride = _under_ridge(problem, stride, math.log(1.0 / last) / generations)
+        if _shares_a_kink(loss):
+            intercept_stride = _past_the_kink(stride * intercept_stride) / stride
     return PrivGeneSchedule(
         generations=generations,
         stride=stride,
@@ -143,6 +143,14 @@ def _first_stride(problem: PublicProblem) -> float:
 def _shares_a_kink(loss: Loss) -> bool:
     """Whether records meet a kink together, such as labels at a constant: no short stride leaves it."""
     return loss.classification and loss.kink_jump > 0.0
+
+
+def _past_the_kink(stride: float) -> float:
+    """The longest stride of at most that length of which no multiple is near 1.
+
+    There is the kink of labels: a search along the intercept that meets it before other weights move remains.
+    """
+    return stride if stride > 1.5 else 1.0 / (math.ceil(1.0 / stride - 0.5) + 0.5)
 
 
 def _under_ridge(problem: PublicProblem, stride: float, first: float) -> float:
@@ -170,8 +178,6 @@ def _bounds(loss: Loss, signal: float, start: float) -> tuple[float, float]:
         bound = max(float(steepest) / loss.lipschitz(1.0) if start else 0.0, bound)
     if loss.classification or lopsided:
         bound = min(max(math.sqrt(signal / _UNBIASED_SIGNAL), bound), 1.0)
-    if _shares_a_kink(loss):
-        return bound, _AT_SHARED_KINKS
     return bound, bound if lopsided else min(_INTERCEPT_STRIDE * bound, 1.0)
 
 
