@@ -15,7 +15,7 @@ from dperm.accounting.privgene import offspring_range, privgene_rate
 from dperm.algorithms import noisy_gd, nonprivate, privgene
 from dperm.algorithms.privgene import PrivGeneSchedule, privgene_schedule
 from dperm.algorithms.problem import PublicProblem
-from dperm.losses import Huber, Logistic, Pinball
+from dperm.losses import Hinge, Huber, Logistic, Pinball
 from dperm.mechanisms import release
 from reference import awkward_arrays
 from reference import numpy_algorithms as twin
@@ -295,6 +295,16 @@ def test_more_budget_does_not_leave_hinge_losses_at_a_constant():
     constant = np.append(np.zeros(4), -1.0)
     found = [rows.value(privgene(rows, 6.4, 1e-6, random_state=seed).coef) for seed in range(2)]
     assert np.mean(found) - best < 0.2 * (rows.value(constant) - best)
+
+
+@pytest.mark.parametrize("row_norm", [0.5, 1.0, 2.0, 4.0, 5.0, 14.0, 14.000000000000002, 37.0, 1e6])
+@pytest.mark.parametrize("rho", [1e-6, 1e-2, 1.0])
+def test_no_multiple_of_the_stride_along_the_intercept_is_near_the_kink_of_labels(row_norm, rho):
+    schedule = schedule_of(rho, row_norm=row_norm, loss=Hinge())
+    stride = schedule.stride * schedule.intercept_stride
+    nearest = max(round(1.0 / stride), 1) * stride
+    assert abs(nearest - 1.0) > min(0.49 * stride, 0.3)
+    assert 0.3 < schedule.intercept_stride <= 1.0
 
 
 def test_strides_are_longer_where_a_ridge_term_pulls_the_optimum_far_from_a_learned_constant():

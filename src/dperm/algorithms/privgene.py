@@ -119,7 +119,7 @@ def privgene_schedule(
         entry_bound, intercept_stride = _bounds(loss, signal, start)
         stride = _under_ridge(problem, stride, math.log(1.0 / last) / generations)
         if _shares_a_kink(loss):
-            intercept_stride = _past_the_kink(stride * intercept_stride) / stride
+            intercept_stride = min(_past_the_kink(stride * intercept_stride) / stride, 1.0)  # if rounded up
     return PrivGeneSchedule(
         generations=generations,
         stride=stride,
