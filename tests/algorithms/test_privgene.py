@@ -286,7 +286,7 @@ def test_strides_under_a_ridge_term_add_up_to_how_far_the_optimum_can_be():
 
 
 def test_more_budget_does_not_leave_hinge_losses_at_a_constant():
-    """Nine of ten labels are -1, and share the kink at -1: only long strides lower the loss from there."""
+    """Nine of ten labels are -1, and share the kink at -1: no short stride lowers the loss from there."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 4)) / 2.0
     y = np.where(X @ [3.0, -3.0, 3.0, -3.0] + 0.5 * rng.normal(size=20_000) > 4.0, 1.0, -1.0)

@@ -71,7 +71,7 @@ class PrivGeneSchedule(Schedule):
 # Without noise: loss evaluations, largest number of generations, and ratio of the last stride to the first.
 _EXACT_LOSSES, _MOST_EXACT, _LAST_EXACT_STRIDE = 1e8, 2000, 1e-3
 # Least bound on changes of loss relative to that for entries of 1, and the signal-to-noise number up to which
-# it pays; clipped changes of lopsided losses and of labels move the optimum.
+# it pays; clipped changes of asymmetric losses and of labels move the optimum.
 _ENTRY_BOUND, _UNBIASED_SIGNAL = 0.5, 2000.0
 # Stride along the intercept relative to that bound: for longer ones changes would be clipped in most records,
 # and weigh too little against the ridge term.
@@ -172,13 +172,13 @@ def _under_ridge(problem: PublicProblem, stride: float, first: float) -> float:
 
 def _bounds(loss: Loss, signal: float, start: float) -> tuple[float, float]:
     """The entry bound for a norm bound of 1 or more, and the stride along the intercept that fits it."""
-    lopsided, bound = steeper_on_one_side(loss), _ENTRY_BOUND
+    asymmetric, bound = steeper_on_one_side(loss), _ENTRY_BOUND
     if loss.classification:
         steepest = np.abs(loss.derivative([start, start], [1.0, -1.0])).max()
         bound = max(float(steepest) / loss.lipschitz(1.0) if start else 0.0, bound)
-    if loss.classification or lopsided:
+    if loss.classification or asymmetric:
         bound = min(max(math.sqrt(signal / _UNBIASED_SIGNAL), bound), 1.0)
-    return bound, bound if lopsided else min(_INTERCEPT_STRIDE * bound, 1.0)
+    return bound, bound if asymmetric else min(_INTERCEPT_STRIDE * bound, 1.0)
 
 
 class PrivGeneArguments(PrivGeneSchedule, LearnedScales, PublishedTerms):
