@@ -25,7 +25,7 @@ from dperm.objective.objective import Array
 _STEPS = 8
 _PRECISION = 3.0  # of a histogram, in units of that of a sum of slopes
 _DISTANCE_BINS = 20  # each a factor of sqrt(2)
-_FAR, _MANY = 0.02, 0.25  # shares of the targets
+_FAR = 0.02  # a share of the targets
 _SPREAD_OF_NORMAL = float(-ndtri(0.5 * _FAR))  # in standard deviations
 
 #: Cost of everything, in units of that of one sum of slopes.
@@ -104,8 +104,8 @@ def _spread(fit: Fit, release: Releaser, multiplier: float, prediction: float) -
     """A distance from the prediction that about one target in fifty exceeds.
 
     Noise may hide the farthest targets, and a spread that is too small does more harm than one that is too
-    large. So it is the largest of three distances: that of the normal distribution with the best fit to the
-    counts; one that is certainly exceeded by some targets; one that may be exceeded by many.
+    large. So it is the larger of two distances: one that is certainly exceeded by some targets, and that of
+    the widest normal distribution that the counts allow.
     """
     counts = fit.objective.distance_counts(prediction, _DISTANCE_BINS)
     farthest = 2.0 * fit.objective.loss.target_bound
@@ -115,17 +115,20 @@ def _spread(fit: Fit, release: Releaser, multiplier: float, prediction: float) -
     exceeding, error = in_bins.cumsum(), noise * np.sqrt(np.arange(1, _DISTANCE_BINS + 1))
     # A bin that only noise fills would give a spread many times too large: that must be rare.
     some = exceeding > np.maximum(_FAR, 4.0 * error)
-    many = exceeding + error > _MANY
-    places = [int(each.argmax()) if each.any() else _DISTANCE_BINS for each in (some, many)]
-    exceeded, possible = (ends[min(place + 1, _DISTANCE_BINS)] for place in (places[0], places[1] - 1))
-    return min(max(float(exceeded), float(possible), _normal_spread(in_bins, ends)), farthest)
+    first = int(some.argmax()) if some.any() else _DISTANCE_BINS
+    exceeded = float(ends[min(first + 1, _DISTANCE_BINS)])
+    return min(max(exceeded, _widest_normal_spread(in_bins, ends, noise)), farthest)
 
 
-def _normal_spread(shares: Array, ends: Array) -> float:
-    """That distance for the normal distribution that fits the shares in the bins best, by least squares."""
+def _widest_normal_spread(shares: Array, ends: Array, noise: float) -> float:
+    """That distance for the widest normal distribution that fits the shares in the bins.
+
+    The sum of its squared errors, in units of the noise, is within 4 of the least: two standard errors.
+    """
     candidates = ends[0] * 2.0 ** (-0.25 * np.arange(2 * _DISTANCE_BINS))
     deviations = candidates / _SPREAD_OF_NORMAL
     beyond = 2.0 * ndtr(-ends[1:] / deviations[:, np.newaxis])
     beyond[:, -1] = 1.0  # the last bin counts all smaller distances
     expected = np.diff(beyond, axis=1, prepend=0.0)
-    return float(candidates[np.argmin(np.sum((expected - shares) ** 2, axis=1))])
+    errors = np.sum((expected - shares) ** 2, axis=1)
+    return float(candidates[np.argmax(errors <= errors.min() + 4.0 * noise**2)])
