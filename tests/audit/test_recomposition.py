@@ -270,12 +270,17 @@ def by_samples(fit):
     """Steps on secret samples, of which all are counted."""
     if fit.rate == 1.0:
         return by_gaussians(fit)
-    together = step_pld(fit).self_compose(fit.count)
-    if fit.learned:
-        step = together._pmf_remove._discretization  # what is composed must be on one grid
-        scales = plds.from_gaussian_mechanism(1.0 / fit.scales_mu, value_discretization_interval=step)
-        together = together.compose(scales)
-    return together.get_epsilon_for_delta(fit.privacy.delta)
+    return after_scales(fit, step_pld(fit), fit.count).get_epsilon_for_delta(fit.privacy.delta)
+
+
+def after_scales(fit, one, count):
+    """So many steps with this loss, after what is learned."""
+    steps = one.self_compose(count) if count else None
+    if not fit.learned:
+        return steps
+    step = one._pmf_remove._discretization  # what is composed must be on one grid
+    scales = plds.from_gaussian_mechanism(1.0 / fit.scales_mu, value_discretization_interval=step)
+    return steps.compose(scales) if count else scales
 
 
 def two_point_divergence(epsilon, order):
@@ -308,7 +313,7 @@ def by_random_rounds(fit):
     least = int(fit.privacy.public["burn_in"] * rounds)
     assert least <= fit.count < rounds
     counts, weights = np.arange(least, rounds), np.full(rounds - least, 1.0 / (rounds - least))
-    if fit.privacy.public["step_size"] == "0.5/sqrt(t)":
+    if fit.privacy.public.get("step_size") == "0.5/sqrt(t)":
         eta, smoothness = 0.5 / np.sqrt(counts + 1.0), fit.objective.row_norm**2 / 4 + fit.objective.l2
         weights = eta * (2.0 - smoothness * eta)
         weights /= weights.sum()
@@ -316,7 +321,7 @@ def by_random_rounds(fit):
         nodes, weights = np.polynomial.legendre.leggauss(10)
         counts = np.rint(least + (nodes + 1) / 2 * (rounds - least) - 0.5).astype(int)
         weights = weights / 2
-    composed = [one.self_compose(int(count)) if count else None for count in counts]
+    composed = [after_scales(fit, one, int(count)) for count in counts]
 
     def delta(epsilon):
         known = zip(weights, composed, strict=True)
@@ -462,6 +467,13 @@ CASES = [
     Case("dp_sgd_gradient", by_samples, BOUNDED, {"radius": 3.0, **PAPER}, REPLACE),
     Case("rrpsgd", by_random_rounds, BOUNDED, problem={"n": 400}),
     Case("rrpsgd", by_random_rounds, BOUNDED, {"batch_size": 50, **SHORTENING}),
+    Case("rrpsgd", by_random_rounds, BOUNDED, {**UNLEARNED, "batch_size": 50, "rounds": 25}),
+    Case(
+        "rrpsgd",
+        by_random_rounds,
+        BOUNDED,
+        {"learn_scales": True, "burn_in": 0.0, "rounds": 25, "batch_size": 50},
+    ),
     Case("rrpsgd", by_random_rounds, BOUNDED, {"rounds": 25, "batch_size": 50, **HIGH}),
     Case("rrpsgd", by_random_rounds, BOUNDED, {"burn_in": 0.0}, problem={"n": 400}),
     # Other theorems.

@@ -16,12 +16,14 @@ from dperm.algorithms import rules_of_thumb as rules
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult
+from dperm.algorithms.learned_coordinates import Frame
 from dperm.algorithms.noisy_descent import (
     NoisyDescentArguments,
     check_calibration,
     noisy_descent,
     opened,
 )
+from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Setting
 from dperm.algorithms.step_sizes import StepSizes, step_sizes
@@ -38,6 +40,8 @@ _BATCH = 0.5
 _CLIP = 0.6
 # Distance to travel, in units of `typical_reach`: for labels or under a ridge term, and for real targets.
 _REACH, _REACH_FOR_TARGETS = 0.15, 0.5
+# The same for real targets whose spread is known.
+_REACH_FROM_CONSTANT = 1.0
 _BURN_IN = 0.5
 # Without noise: least number of gradient evaluations, and batch size.
 _EXACT_GRADIENTS, _EXACT_BATCH = 1e8, 64
@@ -45,11 +49,13 @@ _EXACT_GRADIENTS, _EXACT_BATCH = 1e8, 64
 _cached_noise_multiplier = lru_cache(maxsize=256)(random_round_noise_multiplier)
 
 
-class RRPSGDArguments(NoisyDescentArguments):
+class RRPSGDArguments(LearnedScales, NoisyDescentArguments):
     """Arguments of :func:`rrpsgd`.
 
     Attributes
     ----------
+    learn_scales : {"auto", True, False}
+        As for :func:`dperm.algorithms.dp_sgd_gradient`.
     rounds : int
         Largest number of rounds N, at least 2; n^2 in the paper. By default 80 passes over the records, or 20
         with a batch size of 1, and no more than n^2; without noise at least ``1e8`` gradients of records. For
@@ -106,10 +112,8 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     >>> result.coef.shape, result.privacy.sampling
     ((2,), 'poisson')
     """
-    loss, row_norm = fit.objective.loss, fit.objective.row_norm
     given = given.completed(
         batch_size=_default_batch_size(fit),
-        clip=_default_clip(fit, given.radius),
         burn_in=0.0 if fit.as_published else _BURN_IN,
     )
     fit.check_batch_size(given.batch_size)
@@ -118,17 +122,42 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
         raise ValueError(
             f"rounds must be at least 2, got {given.rounds}: their number is drawn from 0 to rounds - 1"
         )
-    given = replace(given, clip=gradient_bound(loss, row_norm, given.radius, given.clip))
+    scales = replace(scales_to_learn(fit, given), column_share=0.0)
+    problem, noise = fit.problem.without(scales.together), ScaleNoise()
+    if scales.together:
+        noise = ScaleNoise.of(scales, problem.loss, fit.budget(), fit.budget())
     law = _RoundLaw.of(fit, given)
-    sigma_over_clip = _sigma_over_clip(fit, given, law)
-    schedule = given.completed(step_size=_default_step_size(fit, given, sigma_over_clip))
+    sigma_over_clip = _sigma_over_clip(fit, given, law, noise)
     bits = random_bits(fit.spawn_source())
     steps = law.draw(bits) - 1
-    accountant = "pld, averaged over the random number of rounds"
-    release = opened(fit, "rrpsgd", schedule, sigma_over_clip, steps=steps, accountant=accountant)
-    coef = noisy_descent(fit, release, schedule, sigma_over_clip, bits, steps=steps, average=False)
-    mechanism = "Gaussian noise on the sum of every batch; random number of rounds"
-    return fit.result(coef, mechanism, n_iter=steps)
+    release = opened(
+        fit,
+        "rrpsgd",
+        _completed(fit, given, sigma_over_clip, problem),
+        sigma_over_clip,
+        steps=steps,
+        accountant="pld, averaged over the random number of rounds",
+        scales=noise,
+        **scales.facts(),
+    )
+    frame = Frame.unscaled(fit, release, noise, problem)
+    schedule = _completed(fit, given, sigma_over_clip, frame.problem)
+    start = frame.start
+    coef = noisy_descent(
+        fit, release, schedule, sigma_over_clip, bits, steps=steps, average=False, start=start
+    )
+    mechanism = frame.in_words("Gaussian noise on the sum of every batch; random number of rounds")
+    return fit.result(coef, mechanism, n_iter=steps, clip=schedule.clip)
+
+
+def _completed(
+    fit: Fit, given: RRPSGDArguments, sigma_over_clip: float, problem: PublicProblem
+) -> RRPSGDArguments:
+    """All settings for this problem."""
+    given = given.completed(clip=_default_clip(fit, given.radius, problem))
+    clip = gradient_bound(problem.loss, problem.row_norm, given.radius, given.clip)
+    given = replace(given, clip=clip)
+    return given.completed(step_size=_default_step_size(fit, given, sigma_over_clip, problem))
 
 
 def _default_batch_size(fit: Fit) -> int:
@@ -139,14 +168,15 @@ def _default_batch_size(fit: Fit) -> int:
     return max(1, int(_BATCH * math.sqrt(fit.n)))
 
 
-def _default_clip(fit: Fit, radius: float) -> float:
+def _default_clip(fit: Fit, radius: float, problem: PublicProblem) -> float:
     """Infinite where the bound on gradients from the loss or the radius is the clip."""
-    loss, row_norm = fit.objective.loss, fit.objective.row_norm
+    loss, row_norm = problem.loss, problem.row_norm
     if fit.as_published:
         return math.inf
     if fit.epsilon == math.inf:
         return rules.exact_clip(loss, row_norm) if radius == math.inf else math.inf
-    return _CLIP * min(rules.longest_gradient(loss, row_norm, noisy=True), rules.typical_clip(fit.problem))
+    longest = rules.longest_gradient(loss, row_norm, noisy=True, spread=problem.spread)
+    return _CLIP * min(longest, rules.typical_clip(problem))
 
 
 def _default_rounds(fit: Fit, batch_size: int) -> int:
@@ -173,7 +203,7 @@ class _RoundLaw(NamedTuple):
         uniform = cls(rounds, first, None)
         if given.step_size is None:
             return uniform
-        sizes, smoothness = step_sizes(given.step_size, rounds), _smoothness(fit)
+        sizes, smoothness = step_sizes(given.step_size, rounds), _smoothness(fit.problem)
         if not sizes.max() * smoothness < 2.0:
             limit = 2.0 / smoothness
             raise ValueError(f"step_size must be below 2/(l2 + beta) = {limit:.6g}, got {sizes.max():.6g}")
@@ -192,15 +222,18 @@ class _RoundLaw(NamedTuple):
         return 1 + int(np.searchsorted(below, float(place), side="right"))
 
 
-def _sigma_over_clip(fit: Fit, given: RRPSGDArguments, law: _RoundLaw) -> float:
+def _sigma_over_clip(fit: Fit, given: RRPSGDArguments, law: _RoundLaw, noise: ScaleNoise) -> float:
     """Standard deviation of the noise on a batch's sum, relative to the clip."""
     fit.check_published("rrpsgd", neighbors=None)
     if not fit.as_published:
         check_calibration(fit, given.batch_size, given.rounds - 1)
         plan = fit.epsilon, fit.delta, fit.n, given.batch_size, given.rounds
+        relation, after = fit.neighbors, noise.mu
         if law.weights is None:
-            return _cached_noise_multiplier(*plan, neighbors=fit.neighbors, first_round=law.first)
-        return random_round_noise_multiplier(*plan, neighbors=fit.neighbors, round_weights=law.weights)
+            return _cached_noise_multiplier(*plan, neighbors=relation, first_round=law.first, after=after)
+        return random_round_noise_multiplier(
+            *plan, neighbors=relation, round_weights=law.weights, after=after
+        )
     one = given.batch_size == 1 and given.burn_in == 0.0
     if not one or given.rounds > fit.n**2 or fit.neighbors is not Neighbours.REPLACE_ONE:
         raise ValueError(
@@ -210,13 +243,15 @@ def _sigma_over_clip(fit: Fit, given: RRPSGDArguments, law: _RoundLaw) -> float:
     return paper.rrpsgd(fit.epsilon, fit.delta, n_samples=fit.n)
 
 
-def _smoothness(fit: Fit) -> float:
-    return fit.objective.loss.smoothness(fit.objective.row_norm) + fit.objective.l2
+def _smoothness(problem: PublicProblem) -> float:
+    return problem.loss.smoothness(problem.row_norm) + problem.l2
 
 
-def _default_step_size(fit: Fit, given: RRPSGDArguments, sigma_over_clip: float) -> float:
+def _default_step_size(
+    fit: Fit, given: RRPSGDArguments, sigma_over_clip: float, problem: PublicProblem
+) -> float:
     """The step size that minimises a bound on the risk, unless curvature requires a smaller one."""
-    loss, row_norm = fit.objective.loss, fit.objective.row_norm
+    loss, row_norm = problem.loss, problem.row_norm
     longest, batch_size = given.clip, given.batch_size
     if fit.epsilon == math.inf:
         # The sampling error of a batch of size b costs the last iterate at most step_size G^2/(4 b).
@@ -225,13 +260,15 @@ def _default_step_size(fit: Fit, given: RRPSGDArguments, sigma_over_clip: float)
         best = 4.0 * batch_size * affordable / usual**2
     else:
         sigma, error = sigma_over_clip * longest / batch_size, longest / math.sqrt(batch_size)
-        reach = _default_reach(fit.problem, given.radius)
+        reach = _default_reach(problem, given.radius)
         best = gradient_step_size(reach, given.rounds, error, sigma, fit.objective.dimension)
-    return min(1.0 / _smoothness(fit), best)
+    return min(1.0 / _smoothness(problem), best)
 
 
 def _default_reach(problem: PublicProblem, radius: float) -> float:
     """The distance that steps are to travel: short, as the last iterate has the whole noise of a step."""
     share = _REACH if problem.loss.classification else _REACH_FOR_TARGETS
+    if problem.spread < math.inf:
+        share = _REACH_FROM_CONSTANT
     far = share * rules.typical_reach(replace(problem, l2=0.0), radius)
     return min(far, _REACH * rules.reach_under_ridge(problem))
