@@ -33,6 +33,7 @@ MANY_ARGUMENTS = {
     ),
     "dperm.accounting.Ledger.__init__": "public: what a ledger promises, in keywords",
     "dperm.accounting.noise_multiplier": "public: the run that it calibrates, in keywords",
+    "dperm.accounting.random_round_noise_multiplier": "public: the run that it calibrates, in keywords",
     "dperm.accounting.sgd_epsilon": "public: the run that it accounts for, in keywords",
     "dperm.audit.certify_observations": "public: what is known of the observations, in keywords",
     "dperm.audit.epsilon_lower_bound": "public: an experiment's settings, in keywords",
