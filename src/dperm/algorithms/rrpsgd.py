@@ -36,7 +36,8 @@ from dperm.objective.objective import Array
 _PASSES, _PASSES_BY_RECORD = 80, 20
 # Default batch size, times sqrt(n): larger batches have less noise, smaller ones make more rounds.
 _BATCH = 0.5
-# Default clip, in units of `typical_clip`: the last iterate has the whole noise of a step.
+# Default clip, in units of `typical_clip`: the last iterate has the whole noise of a step. For labels it is 1
+# if many rows attain the bound on their norm, as slopes above 0.6 are frequent.
 _CLIP = 0.6
 # Distance to travel, in units of `typical_reach`: for labels or under a ridge term, and for real targets.
 _REACH, _REACH_FOR_TARGETS = 0.15, 0.5
@@ -85,8 +86,9 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
         sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a function of the step 1, 2, .., rounds.
     clip : float, optional
         Bound on the norm of one record's gradient. By default 0.6 times
-        :func:`dperm.algorithms.rules_of_thumb.typical_clip`; with ``calibration="paper"`` the loss's
-        Lipschitz constant, and without noise that or, if there is none, 20 times the slope at the weights 0.
+        :func:`dperm.algorithms.rules_of_thumb.typical_clip`, or once for labels if the row norm is learned;
+        with ``calibration="paper"`` the loss's Lipschitz constant, and without noise that or, if there is
+        none, 20 times the slope at the weights 0.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 4 (``batch_size=1``, ``replace_one``, no burn-in), if the claim holds.
 
@@ -176,7 +178,8 @@ def _default_clip(fit: Fit, radius: float, problem: PublicProblem) -> float:
     if fit.epsilon == math.inf:
         return rules.exact_clip(loss, row_norm) if radius == math.inf else math.inf
     longest = rules.longest_gradient(loss, row_norm, noisy=True, spread=problem.spread)
-    return _CLIP * min(longest, rules.typical_clip(problem))
+    share = 1.0 if problem.attained and loss.classification else _CLIP
+    return share * min(longest, rules.typical_clip(problem))
 
 
 def _default_rounds(fit: Fit, batch_size: int) -> int:
