@@ -41,8 +41,8 @@ _BATCH = 0.5
 _CLIP = 0.6
 # Distance to travel, in units of `typical_reach`: for labels or under a ridge term, and for real targets.
 _REACH, _REACH_FOR_TARGETS = 0.15, 0.5
-# The same for real targets whose spread is known.
-_REACH_FROM_CONSTANT = 1.0
+# The same for real targets whose spread is known, from this signal-to-noise number on; below in proportion.
+_REACH_FROM_CONSTANT, _FULL_REACH_SIGNAL = 1.0, 20.0
 _BURN_IN = 0.5
 # Without noise: least number of gradient evaluations, and batch size.
 _EXACT_GRADIENTS, _EXACT_BATCH = 1e8, 64
@@ -272,6 +272,6 @@ def _default_reach(problem: PublicProblem, radius: float) -> float:
     """The distance that steps are to travel: short, as the last iterate has the whole noise of a step."""
     share = _REACH if problem.loss.classification else _REACH_FOR_TARGETS
     if problem.spread < math.inf:
-        share = _REACH_FROM_CONSTANT
+        share = min(problem.per_record().signal / _FULL_REACH_SIGNAL, 1.0) * _REACH_FROM_CONSTANT
     far = share * rules.typical_reach(replace(problem, l2=0.0), radius)
     return min(far, _REACH * rules.reach_under_ridge(problem))
