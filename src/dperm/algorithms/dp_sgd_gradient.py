@@ -24,8 +24,9 @@ from dperm.algorithms.noisy_descent import (
     noisy_descent,
     opened,
     sampling_name,
+    start_to_learn,
 )
-from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, scales_to_learn
+from dperm.algorithms.private_scales import LearnedScales, ScaleNoise
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Setting
 from dperm.mechanisms.random_source import random_bits
@@ -108,10 +109,8 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
     array([ 1., -1.])
     """
     fit.check_batch_size(given.batch_size or 1)
-    scales = replace(scales_to_learn(fit, given), column_share=0.0)
-    problem, noise = fit.problem.without(scales.together), ScaleNoise()
-    if scales.together:
-        noise = ScaleNoise.of(scales, problem.loss, fit.budget(), fit.budget())
+    scales, noise = start_to_learn(fit, given)
+    problem = fit.problem.without(scales.together)
     if fit.as_published:
         batches = _published_batches(fit, given)
     else:

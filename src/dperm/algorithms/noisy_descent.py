@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit, PublishedTerms
 from dperm.algorithms.learned_coordinates import LEAST_NORM
-from dperm.algorithms.private_scales import ScaleNoise
+from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, ScaleShares, scales_to_learn
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
@@ -57,6 +58,14 @@ class NoisyDescentArguments(Schedule, PublishedTerms):
     radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
     noise: Setting[str] = Setting(check.one_of("exact", "float"), "exact", stated=False)
     report_every: Setting[int] = Setting(check.positive_integer, stated=False)
+
+
+def start_to_learn(fit: Fit, given: LearnedScales) -> tuple[ScaleShares, ScaleNoise]:
+    """Shares of the budget for the row norm and the start, as columns keep their scales, and their noise."""
+    scales = replace(scales_to_learn(fit, given), column_share=0.0)
+    if not scales.together:
+        return scales, ScaleNoise()
+    return scales, ScaleNoise.of(scales, fit.objective.loss, fit.budget(), fit.budget())
 
 
 def check_calibration(fit: Fit, batch_size: int, steps: int) -> None:

@@ -22,8 +22,9 @@ from dperm.algorithms.noisy_descent import (
     check_calibration,
     noisy_descent,
     opened,
+    start_to_learn,
 )
-from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, scales_to_learn
+from dperm.algorithms.private_scales import LearnedScales, ScaleNoise
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Setting
 from dperm.algorithms.step_sizes import StepSizes, step_sizes
@@ -124,10 +125,8 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
         raise ValueError(
             f"rounds must be at least 2, got {given.rounds}: their number is drawn from 0 to rounds - 1"
         )
-    scales = replace(scales_to_learn(fit, given), column_share=0.0)
-    problem, noise = fit.problem.without(scales.together), ScaleNoise()
-    if scales.together:
-        noise = ScaleNoise.of(scales, problem.loss, fit.budget(), fit.budget())
+    scales, noise = start_to_learn(fit, given)
+    problem = fit.problem.without(scales.together)
     law = _RoundLaw.of(fit, given)
     sigma_over_clip = _sigma_over_clip(fit, given, law, noise)
     bits = random_bits(fit.spawn_source())
@@ -144,9 +143,8 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     )
     frame = Frame.unscaled(fit, release, noise, problem)
     schedule = _completed(fit, given, sigma_over_clip, frame.problem)
-    start = frame.start
     coef = noisy_descent(
-        fit, release, schedule, sigma_over_clip, bits, steps=steps, average=False, start=start
+        fit, release, schedule, sigma_over_clip, bits, steps=steps, average=False, start=frame.start
     )
     mechanism = frame.in_words("Gaussian noise on the sum of every batch; random number of rounds")
     return fit.result(coef, mechanism, n_iter=steps, clip=schedule.clip)
