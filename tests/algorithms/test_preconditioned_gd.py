@@ -228,6 +228,18 @@ def test_where_moments_would_drown_it_is_noisy_gd():
     assert np.linalg.norm(result.coef) == pytest.approx(np.linalg.norm(plain.coef), rel=0.8)
 
 
+@pytest.mark.parametrize("loss", [Logistic(), SquaredError(target_bound=1.0)])
+def test_without_moments_settings_follow_from_the_learned_norm(loss):
+    """As do those of noisy_gd: under a ridge term the clip for a loose bound would be a tenth."""
+    X, y = separable(n=4000, d=20)
+    obj = Objective(loss, X, y, row_norm=30.0, l2=0.1)
+    settings = {"epsilon": 0.5, "delta": 1e-6, "learn_scales": True, "random_state": 0}
+    found = preconditioned_gd(obj, moments="none", **settings)
+    plain = noisy_gd(obj, **settings)
+    assert found.privacy.clip > 3.0 * math.sqrt(20) * found.privacy.public["relative_clip"]
+    np.testing.assert_allclose(found.coef, plain.coef, atol=0.5 * np.abs(plain.coef).max())
+
+
 def test_the_released_moments_are_about_those_of_the_rows(record):
     X, y = separable(n=5000)
     obj = Objective("logistic", X, y)

@@ -49,6 +49,18 @@ class Coordinates:
     start: Array
     spread: float
 
+    def problem(self, objective: Objective, public: PublicProblem) -> PublicProblem:
+        """The problem in these coordinates, for default settings: row norm and ridge term are rescaled."""
+        typical = float(np.median(self.scaling.column_scales[: objective.n_columns]))
+        return replace(
+            public,
+            loss=objective.loss,
+            row_norm=self.scaling.row_norm,
+            l2=public.l2 * typical**2,
+            spread=self.spread,
+            start_penalty=objective.penalty(self.start),
+        )
+
 
 def learned_coordinates(
     fit: Fit,
@@ -84,7 +96,7 @@ class Frame:
     start : ndarray
         Initial weights.
     problem : PublicProblem
-        The problem in these coordinates, for default settings: its row norm and ridge term are rescaled.
+        The problem in these coordinates.
     factors : ndarray or float
         Of the weights along a column, for all classes.
     linear_map : DiagonalMap or None
@@ -114,16 +126,7 @@ class Frame:
         objective, released = fit.objective, noise.in_words(fit.objective.loss)
         found = learned_coordinates(fit, release, noise, shortening=shortening)
         rounded = DiagonalMap.rounding(found.scaling.column_scales, objective.largest_condition)
-        typical = float(np.median(rounded.factors[: objective.n_columns]))
-        there = replace(
-            problem,
-            loss=objective.loss,
-            row_norm=found.scaling.row_norm,
-            l2=problem.l2 * typical**2,
-            spread=found.spread,
-            start_penalty=objective.penalty(found.start),
-            attained=True,
-        )
+        there = found.problem(objective, replace(problem, attained=True))
         factors = along_rows(rounded.factors, len(objective.shape))
         return cls(found.start, there, released, factors, rounded)
 

@@ -23,7 +23,7 @@ from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import MANY_WEIGHTS, Fit, FitResult, PublishedTerms
 from dperm.algorithms.learned_coordinates import FEW_LONG_ROWS, SHORTENING, Coordinates, learned_coordinates
-from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
+from dperm.algorithms.noisy_gd import noisy_gd_schedule
 from dperm.algorithms.private_scales import (
     ScaleNoise,
     ScaleShares,
@@ -107,21 +107,21 @@ class PreconditionedGDSchedule(ScaleShares):
 
 
 def preconditioned_gd_schedule(
-    problem: PublicProblem, learn_scales: bool | str = "auto"
+    problem: PublicProblem, learn_scales: bool | str = "auto", moments: str | None = None
 ) -> PreconditionedGDSchedule:
     """Default settings from public numbers alone; for `learn_scales` see :func:`scale_shares`.
 
-    A loss without a Lipschitz constant is clipped as if its slope were the bound on the targets, or 1; a kink
-    is assigned a finite curvature.
+    They are for these `moments`, or for those that are worth their noise. A loss without a Lipschitz constant
+    is clipped as if its slope were the bound on the targets, or 1; a kink is assigned a finite curvature.
 
     Notes
     -----
     Second moments have eigenvalues ``R^2 / dimension`` on average, and the noise of a release must be smaller
     than that: for the Gram matrix in spectral norm, ``R^2 sqrt(2 dimension) / (n mu sqrt(share))``, for the
     mean squares of the columns entry by entry. With more than `MANY_WEIGHTS` weights these whiten by a
-    diagonal matrix, as square ones would be slow. If neither is, the run is one of :func:`noisy_gd` with its
-    settings. Whitened problems resemble each other, so the other settings depend mainly on the
-    signal-to-noise number ``n mu / sqrt(dimension)``.
+    diagonal matrix, as square ones would be slow. If neither is, the run is one of :func:`noisy_gd`, whose
+    settings follow once the row norm is learned. Whitened problems resemble each other, so the other settings
+    depend mainly on the signal-to-noise number ``n mu / sqrt(dimension)``.
 
     Heavy ball is stable while ``step_size`` times the smoothness times the largest remaining eigenvalue after
     whitening is below ``2 (1 + momentum)``. Whitened curvatures are nearly equal, so momentum gains little
@@ -136,32 +136,25 @@ def preconditioned_gd_schedule(
     plain = problem.without(learned)
     problem = plain.per_record()
     signal, loss, dimension = problem.signal, problem.loss, problem.dimension
-    share_of_moments = 0.14
-    # Inverse of the noise of one entry, in units of R^2 / dimension.
-    accuracy = problem.n * problem.mu * math.sqrt(share_of_moments) / dimension
-    columns_stand_out = accuracy > math.sqrt(2.0) * dimension**-0.25
-    if accuracy > math.sqrt(2.0 * dimension) and dimension <= MANY_WEIGHTS:
-        moments, missed = "gram", 1.0 + math.sqrt(2.0 * dimension)
-    elif columns_stand_out and dimension <= MANY_WEIGHTS:
-        moments, missed = "columns", 1.0 + dimension / 8.0
-    elif columns_stand_out:
-        moments, missed = "diagonal", _MISSED_BY_DIAGONAL
-    else:
+    moments = moments or _worth_their_noise(problem)
+    if moments == "none":
         near = scales.label_share > 0.0 and not loss.classification
         spread = loss.target_bound if near else math.inf  # in units of which the clip is stated
         learned_frame = replace(plain, attained=scales.norm_share > 0.0, spread=spread)
-        return _without_moments(noisy_gd_schedule(learned_frame), scales, problem)
+        return _without_moments(learned_frame).completed(scales)
+    missed = {"gram": math.sqrt(2.0 * dimension), "columns": dimension / 8.0, "diagonal": _MISSED_BY_DIAGONAL}
+    largest = 1.0 + missed[moments]
     longest = longest_gradient(loss, problem.row_norm, noisy=problem.private)
     # Step size over 1 - momentum, in units of the inverse smoothness.
     reach = min(max(signal / 125.0, 0.45), 1.0)
-    step_size = min(0.6 * reach, 2.6 / missed)
+    step_size = min(0.6 * reach, 2.6 / largest)
     if loss.classification and loss.kink_jump > 0.0:
         reach *= _REACH_AT_KINKS
     return PreconditionedGDSchedule(
         **scales.chosen,
         moments=moments,
-        share=share_of_moments,
-        steps=round(min(max(60.0, 3.3 * missed, min(signal / 10.0, 250.0), signal / 25.0), 1000.0)),
+        share=_SHARE_OF_MOMENTS,
+        steps=round(min(max(60.0, 3.3 * largest, min(signal / 10.0, 250.0), signal / 25.0), 1000.0)),
         clip=min(max(relative_clip(loss, signal), clip_share(problem, longest, 0.0)), 1e6),
         step_size=step_size / smoothness_of(loss),
         momentum=min(1.0 - step_size / reach, 0.9),
@@ -171,21 +164,32 @@ def preconditioned_gd_schedule(
     )
 
 
+def _worth_their_noise(problem: PublicProblem) -> str:
+    """The most accurate moments that stand out from noise."""
+    dimension = problem.dimension
+    # Inverse of the noise of one entry, in units of R^2 / dimension.
+    accuracy = problem.n * problem.mu * math.sqrt(_SHARE_OF_MOMENTS) / dimension
+    if accuracy > math.sqrt(2.0 * dimension) and dimension <= MANY_WEIGHTS:
+        return "gram"
+    if accuracy > math.sqrt(2.0) * dimension**-0.25:
+        return "columns" if dimension <= MANY_WEIGHTS else "diagonal"
+    return "none"
+
+
+_SHARE_OF_MOMENTS = 0.14
+
 # Eigenvalue that a diagonal matrix is assumed to leave, beside that along the mean of the rows.
-_MISSED_BY_DIAGONAL = 120.0
+_MISSED_BY_DIAGONAL = 119.0
 
 # Factor on the reach for labels and kinks: beyond them gradients keep their length to the end, and those of
 # rare labels have a long way to go.
 _REACH_AT_KINKS = 1.5
 
 
-def _without_moments(
-    plain: NoisyGDSchedule, scales: ScaleShares, problem: PublicProblem
-) -> PreconditionedGDSchedule:
-    """The same run of noisy gradient descent, in coordinates ``u = w row_norm / sqrt(dimension)``."""
-    row_norm = problem.row_norm
+def _without_moments(problem: PublicProblem) -> PreconditionedGDSchedule:
+    """A run of noisy gradient descent, in coordinates ``u = w row_norm / sqrt(dimension)``."""
+    plain, row_norm = noisy_gd_schedule(problem), problem.row_norm
     return PreconditionedGDSchedule(
-        **scales.chosen,
         moments="none",
         share=0.5,
         steps=plain.steps,
@@ -247,7 +251,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     if fit.as_published:
         raise ValueError("calibration of preconditioned_gd must be 'tight', got 'paper'")
     objective = fit.objective
-    schedule = given.completed(preconditioned_gd_schedule(fit.problem, given.learn_scales))
+    schedule = given.completed(preconditioned_gd_schedule(fit.problem, given.learn_scales, given.moments))
     if objective.weighs_privately and not schedule.label_share > 0.0:
         raise ValueError("label_share must be above 0 for class_weight='private'")
     if schedule.label_share > 0.0 and not (objective.weighs_privately or can_start_from_labels(fit.problem)):
@@ -365,16 +369,14 @@ def _descent(
 
     The schedule was made for that smoothness; class weights may only just have been released.
     """
+    if schedule.moments == "none":
+        return _descent_without_moments(fit, given, schedule, coordinates, found)
     loss, spread = fit.objective.loss, coordinates.spread
     clip = whitened_clip(fit, schedule.clip, coordinates, found, given="clip" in given.chosen)
     momentum = schedule.momentum
     units = math.inf if "step_size" in given.chosen else spread
     step = schedule.step_size * smoothness / smoothness_of(loss, units)
-    if schedule.moments == "none":  # as far in all units
-        step *= fit.objective.dimension / found.with_ridge
-    if fit.objective.l2 > 0.0:
-        steepest = fit.objective.l2 * found.linear_map.singular_values()[0] ** 2
-        step = min(step, 1.5 * (1.0 + momentum) / steepest)
+    step = _stable_for_ridge(fit, found, step, momentum)
     reach = step / (1.0 - momentum)
     if found.along_mean and "step_size" not in given.chosen:
         step = min(step, 2.6 / (smoothness_of(loss, spread) * (1.0 + found.along_mean)))
@@ -385,6 +387,30 @@ def _descent(
         flatness = _flatness(fit.objective, coordinates.start, found.ridge_share)
         momentum = max(momentum, min(1.0 - (1.0 - momentum) * flatness, 0.9))
     return clip, step, momentum
+
+
+def _descent_without_moments(
+    fit: Fit,
+    given: PreconditionedGDArguments,
+    schedule: PreconditionedGDSchedule,
+    coordinates: Coordinates,
+    found: Whitening,
+) -> tuple[float, float, float]:
+    """Those of :func:`noisy_gd` for the problem in these coordinates, where they are not given."""
+    public = replace(fit.problem, attained=schedule.norm_share > 0.0).without(schedule.together)
+    own = given.completed(_without_moments(coordinates.problem(fit.objective, public)))
+    units = coordinates.spread if "clip" in given.chosen else math.inf
+    clip = own.clip * slope_of(fit.objective.loss, units) * found.row_length
+    step = own.step_size * fit.objective.dimension / found.with_ridge  # as far in all units
+    return clip, _stable_for_ridge(fit, found, step, own.momentum), own.momentum
+
+
+def _stable_for_ridge(fit: Fit, found: Whitening, step: float, momentum: float) -> float:
+    """The step size, or what heavy ball is stable with along every axis of the ridge term."""
+    if fit.objective.l2 == 0.0:
+        return step
+    steepest = fit.objective.l2 * float(found.linear_map.singular_values()[0]) ** 2
+    return min(step, 1.5 * (1.0 + momentum) / steepest)
 
 
 def _flatness(objective: Objective, start: Array, ridge_share: float) -> float:
