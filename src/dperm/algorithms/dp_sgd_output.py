@@ -32,7 +32,6 @@ from dperm.algorithms.output_noise import (
 )
 from dperm.algorithms.requirements import Needs
 from dperm.algorithms.settings import Schedule, Setting
-from dperm.algorithms.step_rules import project
 from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.sampling import permutation, uniform_integers
 from dperm.objective.bounded_descent import (
@@ -42,6 +41,7 @@ from dperm.objective.bounded_descent import (
     gradient_bound,
     only_the_loss_bounds_gradients,
 )
+from dperm.objective.projection import project
 from dperm.objective.stochastic_descent import Indices
 
 _MOST_PASSES = 20

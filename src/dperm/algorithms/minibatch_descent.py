@@ -25,11 +25,12 @@ from dperm.algorithms.private_scales import (
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import longest_gradient, quicker_under_ridge
 from dperm.algorithms.settings import Schedule, Setting
-from dperm.algorithms.step_rules import Adam, HeavyBall, project
+from dperm.algorithms.step_rules import Adam, HeavyBall
 from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.mechanisms.batches import SecretBatches
 from dperm.objective.objective import Array
+from dperm.objective.projection import project
 
 OPTIMIZERS = ("momentum", "adam")
 

@@ -35,12 +35,12 @@ from dperm.algorithms.rules_of_thumb import (
     typical_curvature,
 )
 from dperm.algorithms.settings import Schedule, Setting
-from dperm.algorithms.step_rules import project_each
 from dperm.algorithms.step_sizes import StepSize, shrinking, step_size, step_sizes
 from dperm.algorithms.suffix_average import SuffixAverage
 from dperm.losses import Loss
 from dperm.mechanisms.release import Releaser, gaussian_sums
 from dperm.objective.objective import Array, Objective
+from dperm.objective.projection import project_each
 
 
 class NoisyGDSchedule(Schedule):

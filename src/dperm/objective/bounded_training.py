@@ -34,6 +34,7 @@ from dperm.accounting.output_sensitivity import (
 from dperm.errors import DataError
 from dperm.objective import certified_minimum
 from dperm.objective.objective import Objective
+from dperm.objective.projection import project
 from dperm.private_values.bounded import Bounded, result_grid
 
 Array = NDArray[np.float64]
@@ -246,7 +247,7 @@ class GradientDescent(Training):
         w = np.zeros(objective.shape)
         total = np.zeros(objective.shape)
         for _ in range(self.steps):
-            w = _project(w - self.step_size * objective.gradient(w, self.clip), self.radius)
+            w = project(w - self.step_size * objective.gradient(w, self.clip), self.radius)
             total += w
         return total / self.steps if self.average else w
 
@@ -450,8 +451,3 @@ def _sufficient_steps(c: PublicConstants, load: float, linear_norm: float) -> in
     error = _step_error(c, 3.0 * _minimiser_norm(c, linear_norm), linear_norm, load)
     gap = (load * c.lipschitz + linear_norm) ** 2 / (2.0 * c.strong)
     return math.ceil(condition * (2.0 + max(0.0, math.log(2.0 * c.strong * gap / error**2))))
-
-
-def _project(w: Array, radius: float) -> Array:
-    length = math.sqrt(float(np.vdot(w, w))) if radius < math.inf else 0.0
-    return w if length <= radius else w * (radius / length)
