@@ -251,6 +251,23 @@ def test_the_released_moments_are_about_those_of_the_rows(record):
     assert np.abs(error).max() < 6 / mu
 
 
+@pytest.mark.parametrize("moments", ["gram", "columns"])
+def test_a_ridge_term_along_few_columns_is_not_the_typical_one(monkeypatch, moments):
+    """The largest clip of real targets under a ridge term is for most columns."""
+    rng = np.random.default_rng(7)
+    X = rng.uniform(-1.0, 1.0, (5000, 9)) / 3.0
+    X[:, ::3] /= 50.0
+    obj = Objective(SquaredError(target_bound=1.0), X, rng.uniform(-1.0, 1.0, 5000), row_norm=1.0, l2=1e-3)
+    found = []
+    whiten = module.private_whitening
+    monkeypatch.setattr(module, "private_whitening", lambda *a: found.append(whiten(*a)) or found[-1])
+    preconditioned_gd(obj, math.inf, 1e-6, moments=moments, steps=1, learn_scales=False)
+    of_columns = 1e-3 / ((X**2).mean(axis=0) + 1e-3)
+    assert found[0].ridge_share == pytest.approx(of_columns.mean(), rel=0.05)
+    assert found[0].typical_ridge_share == pytest.approx(np.median(of_columns), rel=0.05)
+    assert found[0].ridge_share > 10.0 * found[0].typical_ridge_share
+
+
 def test_many_columns_are_whitened_without_square_matrices(monkeypatch):
     """By powers of two near the inverse roots of their mean squares."""
     rng = np.random.default_rng(6)

@@ -188,13 +188,13 @@ _REACH_AT_KINKS = 1.5
 
 def _without_moments(problem: PublicProblem) -> PreconditionedGDSchedule:
     """A run of noisy gradient descent, in coordinates ``u = w row_norm / sqrt(dimension)``."""
-    plain, row_norm = noisy_gd_schedule(problem), problem.row_norm
+    plain = noisy_gd_schedule(replace(problem, row_norm=1.0, l2=problem.l2 / problem.row_norm**2))
     return PreconditionedGDSchedule(
         moments="none",
         share=0.5,
         steps=plain.steps,
-        clip=plain.clip / (row_norm * slope_of(problem.loss)),
-        step_size=plain.step_size * row_norm**2 / problem.dimension,
+        clip=plain.clip / slope_of(problem.loss),
+        step_size=plain.step_size / problem.dimension,
         momentum=plain.momentum,
         threshold=0.0,
         shrinkage=0.0,

@@ -40,6 +40,7 @@ class Whitening:
     with_ridge: float  # and together with those of the ridge
     longest: float  # bound on the row norms, in units of a typical one; 0 if that is not known
     along_mean: float = 0.0  # second moment that is left along the mean of the rows
+    typical_ridge_share: float = 0.0  # share of the ridge in the second moment along the median direction
 
     @property
     def row_length(self) -> float:
@@ -103,14 +104,18 @@ def _by_matrix(objective: Objective, scaling: RowScaling, second_moments: Array,
     if objective.l2 > 0.0:
         values, vectors = np.linalg.eigh(moments_of_rows + np.diag(_ridge(objective, scales)))
     matrix = (vectors / np.sqrt(values + floor)) @ vectors.T
-    of_rows = with_ridge = max(float(np.vdot(matrix @ moments_of_rows, matrix)), SHORTEST_ROW**2)
+    along_vectors = np.einsum("ij,ij->j", vectors, moments_of_rows @ vectors)
+    of_rows = with_ridge = max(float(np.sum(along_vectors / (values + floor))), SHORTEST_ROW**2)
     if objective.l2 > 0.0:
         with_ridge = max(float(np.sum(values / (values + floor))), of_rows)
+    typical_share = float(np.median((values - along_vectors) / (values + floor)))
     longest = _longest(row_norm, float(np.trace(moments_of_rows)), floor)
     matrix *= scales
     if np.ptp(scales) > 0.0:
         matrix = _with_smaller_condition(matrix, objective.largest_condition)
-    return Whitening(LinearMap.rounding(matrix), of_rows, with_ridge, longest)
+    return Whitening(
+        LinearMap.rounding(matrix), of_rows, with_ridge, longest, typical_ridge_share=max(typical_share, 0.0)
+    )
 
 
 def _by_diagonal(
@@ -131,6 +136,7 @@ def _by_diagonal(
         max(float(there @ with_ridge), of_rows),
         _longest(row_norm, float(squares.sum()), floor),
         along_mean=max(float(there @ (mean**2 - noise_of_mean**2)), 0.0),
+        typical_ridge_share=float(np.median(there * (with_ridge - squares))),
     )
 
 

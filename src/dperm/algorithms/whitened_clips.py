@@ -100,6 +100,7 @@ def _clips_under_ridge(
     The least one is half of a harmless one, at most a typical gradient. It pays where most gradients are
     about equally long: not for smooth losses of unbounded slope. The largest one is for a descent from a
     constant prediction: whitened rows are shorter under a ridge term than the relative clip was made for.
+    Columns that are scaled up meet a stronger term than most do, which is no reason to clip the others.
     """
     loss, scaling = problem.loss, coordinates.scaling
     if loss.classification or not problem.private or problem.l2 == 0.0:
@@ -111,10 +112,10 @@ def _clips_under_ridge(
     if slope < math.inf:
         share = 0.5 * share_under_ridge(there, slope * scaling.row_norm)
         least = found.row_length * min(share * max(found.longest, 1.0), 1.0)
-    if coordinates.spread < math.inf and found.ridge_share > 0.0 and not steeper_on_one_side(loss):
+    if coordinates.spread < math.inf and found.typical_ridge_share > 0.0 and not steeper_on_one_side(loss):
         near = replace(there, spread=coordinates.spread)
         share = share_under_ridge(near, slope_of(loss, near.spread) * scaling.row_norm)
-        most = _LARGEST_UNDER_RIDGE * found.row_length * share / math.sqrt(found.ridge_share)
+        most = _LARGEST_UNDER_RIDGE * found.row_length * share / math.sqrt(found.typical_ridge_share)
     return least, most
 
 
