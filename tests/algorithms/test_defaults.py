@@ -88,6 +88,31 @@ def test_clip_share_is_invariant_to_the_unit_of_the_rows(l2):
     assert math.isclose(clip_share(problem(l2), 3.0, 0.02), clip_share(scaled, 300.0, 0.02))
 
 
+@pytest.mark.parametrize("spread", [0.01, 0.3, 1.5])
+def test_clip_share_from_a_constant_is_invariant_to_the_unit_of_the_targets(spread):
+    shares = []
+    for unit in (1.0, 1000.0):
+        loss = SquaredError(target_bound=unit)
+        own = problem(0.01, loss=loss, spread=spread * unit)
+        longest = longest_gradient(loss, 3.0, noisy=True, spread=own.spread)
+        shares.append(clip_share(own, longest, 0.0))
+    assert math.isclose(*shares)
+
+
+@pytest.mark.parametrize("solver", ["dp_agd", "dp_sgd", "noisy_gd", "preconditioned_gd", "rrpsgd"])
+def test_two_values_at_the_bound_are_not_drawn_to_the_commoner_one(solver):
+    """Under a ridge term residuals stay long, and clipped ones would have an optimum far from theirs."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(6000, 8))
+    y = np.where(X[:, 0] + 0.1 * rng.normal(size=6000) > 0.43, 1.0, -1.0)
+    public = {"row_norm": 3.0, "l2": 0.1, "fit_intercept": True, "penalize_intercept": True}
+    data = Objective(SquaredError(target_bound=1.0), X, y, **public)
+    best = data.value(algorithms.nonprivate(data).coef)
+    constant = min(data.value(np.append(np.zeros(8), c)) for c in np.linspace(-1.0, 1.0, 201))
+    coef = getattr(algorithms, solver)(data, 0.4, DELTA, random_state=0).coef
+    assert data.value(coef) - best < 0.15 * (constant - best)
+
+
 def test_ridge_term_shortens_the_reach_of_noisy_descent():
     settings = {l2: noisy_gd_schedule(problem(l2)) for l2 in (0.0, 0.01, 0.1, 1.0)}
     reach = {l2: own.step_size / (1.0 - own.momentum) for l2, own in settings.items()}

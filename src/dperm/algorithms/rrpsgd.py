@@ -87,9 +87,10 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
         sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a function of the step 1, 2, .., rounds.
     clip : float, optional
         Bound on the norm of one record's gradient. By default 0.6 times
-        :func:`dperm.algorithms.rules_of_thumb.typical_clip`, or once for labels if the row norm is learned;
-        with ``calibration="paper"`` the loss's Lipschitz constant, and without noise that or, if there is
-        none, 20 times the slope at the weights 0.
+        :func:`dperm.algorithms.rules_of_thumb.typical_clip`, or once for labels if the row norm is learned,
+        and for real targets at least as much as a ridge term keeps harmless; with ``calibration="paper"`` the
+        loss's Lipschitz constant, and without noise that or, if there is none, 20 times the slope at the
+        weights 0.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 4 (``batch_size=1``, ``replace_one``, no burn-in), if the claim holds.
 
@@ -177,7 +178,10 @@ def _default_clip(fit: Fit, radius: float, problem: PublicProblem) -> float:
         return rules.exact_clip(loss, row_norm) if radius == math.inf else math.inf
     longest = rules.longest_gradient(loss, row_norm, noisy=True, spread=problem.spread)
     share = 1.0 if problem.attained and loss.classification else _CLIP
-    return share * min(longest, rules.typical_clip(problem))
+    clip = share * min(longest, rules.typical_clip(problem))
+    if loss.classification:
+        return clip
+    return max(clip, min(rules.share_under_ridge(problem, longest), 1.0) * longest)
 
 
 def _default_rounds(fit: Fit, batch_size: int) -> int:

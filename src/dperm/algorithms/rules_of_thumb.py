@@ -174,7 +174,7 @@ def affordable_noise(problem: PublicProblem) -> float:
     return share * typical_loss_at_start(problem)
 
 
-# Excess risk from noise up to which a ridge term raises the clip, in units of the loss at zero weights.
+# Excess risk from noise up to which a ridge term raises the clip, in units of a usual loss at the start.
 _MAX_RISK_UNDER_RIDGE = 0.003
 # The same for a descent from a constant prediction, up to this signal-to-noise number.
 _FULL_RISK_SIGNAL = 5.0
@@ -206,13 +206,25 @@ def share_under_ridge(problem: PublicProblem, longest: float) -> float:
     But gradients have to balance the pull of the ridge term at that start, several times over.
     """
     problem = problem.per_record()
-    cost = _MAX_RISK_UNDER_RIDGE * usual_loss_at_zero(problem.loss)
+    cost = _MAX_RISK_UNDER_RIDGE * _usual_loss_at_start(problem)
     clip = harmless_clip(problem.signal, problem.l2, cost)
     if problem.spread < math.inf:
         less = clip * math.sqrt(min(1.0, _FULL_RISK_SIGNAL / problem.signal))
         pull = math.sqrt(2.0 * problem.l2 * problem.start_penalty)
         clip = min(clip, max(less, _TO_BALANCE_PULL * pull))
     return clip / longest
+
+
+def _usual_loss_at_start(problem: PublicProblem) -> float:
+    """Loss at zero weights, or that of a target at half its bound from a constant prediction.
+
+    A bound far beyond most targets may be loose, or they may be skewed: then clipped gradients have another
+    optimum, and a longer clip is worth its noise. A bound that they attain says nothing of how far they are.
+    """
+    if problem.spread == math.inf:
+        return usual_loss_at_zero(problem.loss)
+    far = typical_loss_at_start(problem)
+    return min(max(float(problem.loss.value(0.0, 0.5 * problem.loss.target_bound)), far), 32.0 * far)
 
 
 def harmless_clip(signal: float, l2: float, cost: float) -> float:
