@@ -21,6 +21,7 @@ from dperm.algorithms import (
     private_constant,
     rrpsgd,
 )
+from dperm.algorithms.rules_of_thumb import target_range
 from dperm.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -298,6 +299,29 @@ def test_nothing_fails_after_the_charge_in_extreme_units_of_the_targets(unit, al
         assert ledger.spent == 0
     else:
         assert result.coef[-1] / unit == pytest.approx(0.5, abs=0.1)
+
+
+@learners
+@pytest.mark.parametrize("unit", [1.0, *(2.0**exponent for exponent in range(48, 66, 2))])
+def test_targets_at_both_bounds_are_farther_than_a_bound(unit, algorithm):
+    """From the constant; and so slopes may grow, which must not fail after the charge."""
+    X, _ = targets_at(0.0)
+    y = np.where(X[:, 0] > -0.5, unit, -unit)
+    objective = Objective(SquaredError(target_bound=unit), X, y, row_norm=5.0, fit_intercept=True)
+    ledger = Ledger(1.0, 1e-5, allow_seeded=True)
+    try:
+        _, (constant,), _ = constants_of(algorithm, objective, 0.9, ledger=ledger)
+    except ValueError:
+        assert unit > 1.0
+        assert ledger.spent == 0
+    else:
+        assert 1.0 < constant.spread / unit <= 1.0 + constant.prediction / unit
+
+
+def test_clips_are_for_targets_as_far_as_their_spread():
+    loss = SquaredError(target_bound=1.0)
+    ranges = [target_range(loss, spread) for spread in (0.3, 0.7, 1.4, math.inf)]
+    assert ranges == [0.6, 1.0, 1.4, 1.0]
 
 
 def targets_at(place):

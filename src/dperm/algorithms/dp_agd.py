@@ -273,8 +273,8 @@ class _Plan:
 
     def check(self, fit: Fit, schedule: DPAGDSchedule) -> None:
         """Raise ValueError unless the noise of every measurement, the cheapest included, can be drawn."""
-        for least in (1.0, self.scales.least_slope):  # losses fall at most like the square of slopes
-            fit.objective.check_sums(loss_clip=schedule.loss_clip * least**2)
+        for slopes in (1.0, *self.scales.slope_factors):  # losses change at most like the square of slopes
+            fit.objective.check_sums(loss_clip=schedule.loss_clip * slopes**2)
         for cost in (self.gradient_units, _further_units(schedule, self.gradient_units)):
             multiplier = self.multiplier(cost)
             fit.check_gradient_noise(schedule.clip, multiplier)

@@ -15,6 +15,7 @@ from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit, PublishedTerms
 from dperm.algorithms.learned_coordinates import LEAST_NORM
 from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, ScaleShares, scales_to_learn
+from dperm.algorithms.rules_of_thumb import longest_gradient
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
@@ -122,9 +123,8 @@ def opened(
     if schedule.radius == math.inf:
         fit.check_growth(step_sizes(schedule.step_size, max(steps, 1)), 0.0, schedule.clip)
     scales.check_labels(fit)
-    factors = (LEAST_NORM * scales.least_slope, 2.0) if scales.norms else (1.0,)
-    for factor in factors:  # from the clip with the public bounds to that with learned ones
-        clip = check.clip_norm("clip", factor * schedule.clip)
+    for possible in _possible_clips(objective, schedule.clip, scales):
+        clip = check.clip_norm("clip", possible)
         contribution, grid = objective.descent_sum_bounds(_plan(objective, schedule, steps, clip))
         if schedule.noise == "exact":
             gaussian_scale(sigma_over_clip * contribution, grid)
@@ -140,6 +140,16 @@ def opened(
     each = GaussianRelease(sigma_over_clip / relation.sum_factor)
     budget = ScheduledBudget(each, max(steps, 1), accountant, cost, before=scales.releases)
     return fit.open(name, budget, schedule, sampling=sampling_name(relation), **facts)
+
+
+def _possible_clips(objective: Objective, clip: float, scales: ScaleNoise) -> list[float]:
+    """The clip with the public bounds, and the least and the largest that learned ones may lead to."""
+    least, most = scales.slope_factors
+    clips = [LEAST_NORM * least * clip, 2.0**4 * clip] if scales.norms else [clip]
+    if scales.of_targets:
+        farthest = most * objective.loss.target_bound
+        clips.append(longest_gradient(objective.loss, objective.row_norm, noisy=True, spread=farthest))
+    return clips
 
 
 def noisy_descent(

@@ -264,8 +264,9 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     noise.scales.check_labels(fit)
     slope, smoothness = slope_of(objective.loss), smoothness_of(objective.loss)
     length = math.sqrt(2.0 * objective.dimension)  # of a typical row whitened by powers of two, at most
-    shortest = schedule.clip * SHORTEST_ROW * noise.scales.least_slope
-    for clip in (shortest, max(schedule.clip, LARGEST_CLIP) * length):
+    least, most = noise.scales.slope_factors
+    shortest = schedule.clip * SHORTEST_ROW * least
+    for clip in (shortest, max(schedule.clip, LARGEST_CLIP) * length * most):
         fit.check_gradient_noise(check.clip_norm("clip", clip * slope), noise.gradient)
     shrinks = "step_size" not in given.chosen and gathers_at_a_kink(objective.loss)
     facts = {"step_size": shrinking(schedule.step_size, schedule.steps).words} if shrinks else {}

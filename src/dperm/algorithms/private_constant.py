@@ -31,8 +31,8 @@ _SPREAD_OF_NORMAL = float(-ndtri(0.5 * _FAR))  # in standard deviations
 #: Cost of everything, in units of that of one sum of slopes.
 COST = _STEPS + 2 * round(_PRECISION**2)
 
-#: Least spread that is found, in units of the bound on the targets.
-LEAST_SPREAD = 2.0 ** (1.0 - 0.5 * _DISTANCE_BINS)
+#: Least and largest spread that is found, in units of the bound on the targets.
+LEAST_SPREAD, MOST_SPREAD = 2.0 ** (1.0 - 0.5 * _DISTANCE_BINS), 2.0
 
 
 def releases_for_constant(multiplier: float) -> list[GaussianRelease]:
@@ -61,7 +61,8 @@ def noisy_constant(fit: Fit, release: Releaser, multiplier: float) -> Constant:
     """
     farthest = min(_spread(fit, release, multiplier, 0.0), fit.objective.loss.target_bound)
     prediction = _prediction(fit, release, multiplier, farthest)
-    return Constant(prediction, _spread(fit, release, multiplier, prediction))
+    spread = _spread(fit, release, multiplier, prediction)
+    return Constant(prediction, min(spread, farthest + abs(prediction)))
 
 
 def check_noise_of_constant(fit: Fit, multiplier: float) -> None:
@@ -108,7 +109,7 @@ def _spread(fit: Fit, release: Releaser, multiplier: float, prediction: float) -
     the widest normal distribution that the counts allow.
     """
     counts = fit.objective.distance_counts(prediction, _DISTANCE_BINS)
-    farthest = 2.0 * fit.objective.loss.target_bound
+    farthest = MOST_SPREAD * fit.objective.loss.target_bound
     ends = farthest * np.exp2(-0.5 * np.arange(_DISTANCE_BINS + 1))
     noise = multiplier / _PRECISION * counts.sensitivity(fit.neighbors) / fit.n
     in_bins = release.gaussian_sum(counts, multiplier / _PRECISION) / fit.n

@@ -18,6 +18,7 @@ from dperm.algorithms.fit import Fit
 from dperm.algorithms.private_constant import (
     COST,
     LEAST_SPREAD,
+    MOST_SPREAD,
     check_noise_of_constant,
     releases_for_constant,
 )
@@ -124,9 +125,9 @@ class ScaleNoise:
         return scales + ([GaussianRelease(self.labels)] if self.labels else [])
 
     @property
-    def least_slope(self) -> float:
-        """Factor by which slopes may fall if the spread of the targets is learned."""
-        return LEAST_SPREAD if self.of_targets else 1.0
+    def slope_factors(self) -> tuple[float, float]:
+        """Least and largest factor by which slopes may change if the spread of the targets is learned."""
+        return (LEAST_SPREAD, MOST_SPREAD) if self.of_targets else (1.0, 1.0)
 
     @property
     def mu(self) -> float:
@@ -154,8 +155,9 @@ class ScaleNoise:
         self.check_labels(fit)
         if not (self.columns or self.norms):
             return
-        for row_norm in (2.0**-11, 2.0):
-            there = check.clip_norm("clip", self.least_slope * clip * (row_norm / fit.objective.row_norm))
+        # The larger one is 2; where less noise is expected than before, more of its gradients is kept.
+        for row_norm, slopes in zip((2.0**-11, 2.0**4), self.slope_factors, strict=True):
+            there = check.clip_norm("clip", slopes * clip * (row_norm / fit.objective.row_norm))
             fit.check_gradient_noise(there, multiplier)
 
 

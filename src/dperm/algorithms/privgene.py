@@ -28,7 +28,7 @@ from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.learned_coordinates import Frame
-from dperm.algorithms.private_constant import LEAST_SPREAD
+from dperm.algorithms.private_constant import LEAST_SPREAD, MOST_SPREAD
 from dperm.algorithms.private_scales import (
     LearnedScales,
     ScaleNoise,
@@ -247,7 +247,7 @@ def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
     budget, eta, noise = _plan(fit, rho, schedule, scales)
     _check_strides(objective, schedule)
     if noise.of_targets:
-        for share in (LEAST_SPREAD, 2.0):  # of the bound on the targets
+        for share in (LEAST_SPREAD, MOST_SPREAD):  # of the bound on the targets
             learned = replace(problem, spread=share * objective.loss.target_bound)
             _check_strides(objective, given.completed(privgene_schedule(learned, rho)))
     noise.check_labels(fit)

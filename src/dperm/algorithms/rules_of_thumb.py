@@ -49,9 +49,10 @@ def target_range(loss: Loss, spread: float) -> float:
     """What targets are within, about where the descent starts, for constants made for a range of 1.
 
     Twice their spread, or five times that if the loss is not smooth: then its slopes, and the noise, hardly
-    grow with the range. At most the bound on them.
+    grow with the range. At most the bound on them, or their spread: targets at both bounds are further apart.
     """
-    return min(loss.target_bound, (5.0 if loss.smoothness(1.0) == math.inf else 2.0) * spread)
+    most = max(loss.target_bound, spread) if spread < math.inf else loss.target_bound
+    return min(most, (5.0 if loss.smoothness(1.0) == math.inf else 2.0) * spread)
 
 
 def slope_in_range(loss: Loss, spread: float) -> float:
