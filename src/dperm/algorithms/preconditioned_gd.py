@@ -120,7 +120,7 @@ def preconditioned_gd_schedule(
     than that: for the Gram matrix in spectral norm, ``R^2 sqrt(2 dimension) / (n mu sqrt(share))``, for the
     mean squares of the columns entry by entry. With more than `MANY_WEIGHTS` weights these whiten by a
     diagonal matrix, as square ones would be slow. If neither is, the run is one of :func:`noisy_gd`, whose
-    settings follow once the row norm is learned. Whitened problems resemble each other, so the other settings
+    clip follows once the row norm is learned. Whitened problems resemble each other, so the other settings
     depend mainly on the signal-to-noise number ``n mu / sqrt(dimension)``.
 
     Heavy ball is stable while ``step_size`` times the smoothness times the largest remaining eigenvalue after
@@ -397,13 +397,17 @@ def _descent_without_moments(
     coordinates: Coordinates,
     found: Whitening,
 ) -> tuple[float, float, float]:
-    """Those of :func:`noisy_gd` for the problem in these coordinates, where they are not given."""
+    """Those of :func:`noisy_gd` for the problem in these coordinates, where they are not given.
+
+    Under a ridge term labels keep the reach for the bound on the norms, which is longer: they tolerate noise.
+    """
     public = replace(fit.problem, attained=schedule.norm_share > 0.0).without(schedule.together)
     own = given.completed(_without_moments(coordinates.problem(fit.objective, public)))
     units = coordinates.spread if "clip" in given.chosen else math.inf
     clip = own.clip * slope_of(fit.objective.loss, units) * found.row_length
-    step = own.step_size * fit.objective.dimension / found.with_ridge  # as far in all units
-    return clip, _stable_for_ridge(fit, found, step, own.momentum), own.momentum
+    moves = schedule if fit.objective.loss.classification else own
+    step = moves.step_size * fit.objective.dimension / found.with_ridge  # as far in all units
+    return clip, _stable_for_ridge(fit, found, step, moves.momentum), moves.momentum
 
 
 def _stable_for_ridge(fit: Fit, found: Whitening, step: float, momentum: float) -> float:
