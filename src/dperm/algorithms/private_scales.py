@@ -155,7 +155,7 @@ class ScaleNoise:
         self.check_labels(fit)
         if not (self.columns or self.norms):
             return
-        # The larger one is 2; where less noise is expected than before, more of its gradients is kept.
+        # Norms are 2 at most; the clip there may keep a larger share of the longest gradient.
         for row_norm, slopes in zip((2.0**-11, 2.0**4), self.slope_factors, strict=True):
             there = check.clip_norm("clip", slopes * clip * (row_norm / fit.objective.row_norm))
             fit.check_gradient_noise(there, multiplier)

@@ -219,8 +219,9 @@ def share_under_ridge(problem: PublicProblem, longest: float) -> float:
 def _usual_loss_at_start(problem: PublicProblem) -> float:
     """Loss at zero weights, or that of a target at half its bound from a constant prediction.
 
-    A bound far beyond most targets may be loose, or they may be skewed: then clipped gradients have another
-    optimum, and a longer clip is worth its noise. A bound that they attain says nothing of how far they are.
+    A bound far beyond most targets says that they are skewed, or that it is loose. Clipped gradients of
+    skewed targets have another optimum, so that a longer clip is worth its noise, within limits. Targets at
+    both bounds are farther from a constant than half the bound.
     """
     if problem.spread == math.inf:
         return usual_loss_at_zero(problem.loss)
