@@ -159,6 +159,10 @@ def _problems() -> dict[str, Problem]:
         found[f"wine alcohol, {loss.name}"] = Problem(functools.partial(column, "wine", "alcohol"), loss)
     for loss in (SquaredError(**bound), Huber(0.3, **bound), Absolute(**bound)):
         found[f"adult age, {loss.name}"] = Problem(functools.partial(column, "adult", "age", 16_000), loss)
+    # Targets that are all at a bound, farther from a constant prediction than most are from each other.
+    signs = functools.partial(labelled, "wine")
+    found["wine as -1 or 1, squared_error"] = Problem(signs, SquaredError(**bound))
+    found["wine as -1 or 1, huber, ridge"] = Problem(signs, Huber(1.0, **bound), l2=0.1)
     for n, d, kind in ((1_000, 10, "even"), (5_000, 20, "correlated"), (30_000, 100, "decaying")):
         rule = functools.partial(noisy_rule, n, d, kind, real=True)
         found[f"{n} x {d} {kind}, squared_error"] = Problem(rule, SquaredError(**bound))
