@@ -305,9 +305,9 @@ def test_nothing_fails_after_the_charge_in_extreme_units_of_the_targets(unit, al
 @pytest.mark.parametrize("unit", [1.0, *(2.0**exponent for exponent in range(48, 66, 2))])
 def test_targets_at_both_bounds_are_farther_than_a_bound(unit, algorithm):
     """From the constant; and so slopes may grow, which must not fail after the charge."""
-    X, _ = targets_at(0.0)
-    y = np.where(X[:, 0] > -0.5, unit, -unit)
-    objective = Objective(SquaredError(target_bound=unit), X, y, row_norm=5.0, fit_intercept=True)
+    X = np.sign(targets_at(0.0)[0]) / math.sqrt(5.0)  # as long as the bound says
+    y = np.where(np.arange(8000) % 3 > 0, unit, -unit)
+    objective = Objective(SquaredError(target_bound=unit), X, y, row_norm=1.98, l2=1.0, fit_intercept=True)
     ledger = Ledger(1.0, 1e-5, allow_seeded=True)
     try:
         _, (constant,), _ = constants_of(algorithm, objective, 0.9, ledger=ledger)

@@ -14,8 +14,13 @@ from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.algorithms import settings as check
 from dperm.algorithms.fit import Fit, PublishedTerms
 from dperm.algorithms.learned_coordinates import LEAST_NORM
-from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, ScaleShares, scales_to_learn
-from dperm.algorithms.rules_of_thumb import longest_gradient
+from dperm.algorithms.private_scales import (
+    LearnedScales,
+    ScaleNoise,
+    ScaleShares,
+    farthest_gradient,
+    scales_to_learn,
+)
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
@@ -143,13 +148,10 @@ def opened(
 
 
 def _possible_clips(objective: Objective, clip: float, scales: ScaleNoise) -> list[float]:
-    """The clip with the public bounds, and the least and the largest that learned ones may lead to."""
+    """The clip with the public bounds, or the least and the largest that learned ones may lead to."""
     least, most = scales.slope_factors
-    clips = [LEAST_NORM * least * clip, 2.0**4 * clip] if scales.norms else [clip]
-    if scales.of_targets:
-        farthest = most * objective.loss.target_bound
-        clips.append(longest_gradient(objective.loss, objective.row_norm, noisy=True, spread=farthest))
-    return clips
+    clips = [LEAST_NORM * least * clip, 2.0**4 * most * clip] if scales.norms else [clip]
+    return [*clips, farthest_gradient(objective.loss, objective.row_norm)] if scales.of_targets else clips
 
 
 def noisy_descent(

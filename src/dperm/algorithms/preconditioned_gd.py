@@ -397,7 +397,7 @@ def _descent_without_moments(
     coordinates: Coordinates,
     found: Whitening,
 ) -> tuple[float, float, float]:
-    """Those of :func:`noisy_gd` for the problem in these coordinates, where they are not given.
+    """Clip, step size and momentum of :func:`noisy_gd` in these coordinates, where they are not given.
 
     Under a ridge term labels keep the reach for the bound on the norms, which is longer: they tolerate noise.
     """

@@ -23,6 +23,7 @@ from dperm.algorithms.private_constant import (
     releases_for_constant,
 )
 from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.rules_of_thumb import longest_gradient
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.losses import Loss
 from dperm.losses.weighted import unweighted
@@ -155,10 +156,19 @@ class ScaleNoise:
         self.check_labels(fit)
         if not (self.columns or self.norms):
             return
+        least, most = self.slope_factors
+        unit = clip / fit.objective.row_norm
         # Norms are 2 at most; the clip there may keep a larger share of the longest gradient.
-        for row_norm, slopes in zip((2.0**-11, 2.0**4), self.slope_factors, strict=True):
-            there = check.clip_norm("clip", slopes * clip * (row_norm / fit.objective.row_norm))
-            fit.check_gradient_noise(there, multiplier)
+        clips = [2.0**-11 * least * unit, 2.0**4 * most * unit]
+        if self.of_targets:
+            clips.append(farthest_gradient(fit.objective.loss, 2.0))
+        for possible in clips:
+            fit.check_gradient_noise(check.clip_norm("clip", possible), multiplier)
+
+
+def farthest_gradient(loss: Loss, row_norm: float) -> float:
+    """The longest gradient, and clip, for targets that are found to be as far away as is possible."""
+    return longest_gradient(loss, row_norm, noisy=True, spread=MOST_SPREAD * loss.target_bound)
 
 
 def share_of_budget(share: float, whole: Budget, rest: Budget) -> float:
