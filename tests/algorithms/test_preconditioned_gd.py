@@ -240,6 +240,19 @@ def test_without_moments_settings_follow_from_the_learned_norm(loss):
     np.testing.assert_allclose(found.coef, plain.coef, atol=0.5 * np.abs(plain.coef).max())
 
 
+def test_few_real_targets_are_not_whitened_by_moments_that_barely_stand_out():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 13))
+    y = np.clip(0.5 + 0.2 * (X @ rng.normal(size=13) / 3.6 + 0.5 * rng.normal(size=1500)), 0.0, 1.0)
+    obj = Objective(SquaredError(target_bound=1.0), X, y, row_norm=30.0, fit_intercept=True)
+
+    def mean_risk(**settings):
+        fits = [preconditioned_gd(obj, 0.1, 1e-6, random_state=seed, **settings) for seed in range(8)]
+        return np.mean([obj.value(fit.coef) for fit in fits])
+
+    assert mean_risk() < 0.8 * mean_risk(moments="columns")
+
+
 def test_the_released_moments_are_about_those_of_the_rows(record):
     X, y = separable(n=5000)
     obj = Objective("logistic", X, y)

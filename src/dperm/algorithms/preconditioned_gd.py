@@ -171,7 +171,9 @@ def _worth_their_noise(problem: PublicProblem) -> str:
     accuracy = problem.n * problem.mu * math.sqrt(_SHARE_OF_MOMENTS) / dimension
     if accuracy > math.sqrt(2.0 * dimension) and dimension <= MANY_WEIGHTS:
         return "gram"
-    if accuracy > math.sqrt(2.0) * dimension**-0.25:
+    # Few real targets: moments of few columns that barely stand out do more harm than their scales do good.
+    barely = 1.0 if problem.loss.classification else min(max(40.0 / dimension, 1.0), 2.0)
+    if accuracy > barely * math.sqrt(2.0) * dimension**-0.25:
         return "columns" if dimension <= MANY_WEIGHTS else "diagonal"
     return "none"
 
