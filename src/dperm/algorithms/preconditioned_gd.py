@@ -44,6 +44,7 @@ from dperm.algorithms.rules_of_thumb import (
     clip_share,
     gathers_at_a_kink,
     longest_gradient,
+    steeper_on_one_side,
 )
 from dperm.algorithms.settings import Setting
 from dperm.algorithms.step_sizes import shrinking, step_sizes
@@ -171,9 +172,12 @@ def _worth_their_noise(problem: PublicProblem) -> str:
     accuracy = problem.n * problem.mu * math.sqrt(_SHARE_OF_MOMENTS) / dimension
     if accuracy > math.sqrt(2.0 * dimension) and dimension <= MANY_WEIGHTS:
         return "gram"
-    # Few real targets: moments of few columns that barely stand out do more harm than their scales do good.
-    barely = 1.0 if problem.loss.classification else min(max(40.0 / dimension, 1.0), 2.0)
-    if accuracy > barely * math.sqrt(2.0) * dimension**-0.25:
+    least = math.sqrt(2.0) * dimension**-0.25
+    if not problem.loss.classification:
+        # Real targets lose more by noisy moments of few columns, and gain more by those of many.
+        of_many = least if steeper_on_one_side(problem.loss) else 0.0
+        least = min(2.0 * least, max(30.0 / dimension, of_many))
+    if accuracy > least:
         return "columns" if dimension <= MANY_WEIGHTS else "diagonal"
     return "none"
 
