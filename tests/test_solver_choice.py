@@ -18,7 +18,6 @@ EXCEPTIONS = {
     ("10000 x 200 even, logistic", 0.1, 1e-06),  # by loss; it is 5 points less accurate
     ("20000 x 3000 decaying, logistic, ridge", 0.4, 1e-06),  # auto is a point less accurate, too
     ("adult part, hinge", 1.6, 0.0),
-    ("adult part, hinge", 1.6, 1e-06),
     ("adult part, squared_hinge", 6.4, 0.0),
     ("bank part, hinge", 1.6, 1e-06),
 }

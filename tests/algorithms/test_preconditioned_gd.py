@@ -171,11 +171,13 @@ def test_there_is_a_longer_way_to_go_if_labels_are_rare():
     default = preconditioned_gd_schedule(PublicProblem(20_000, 6, 1.0, Logistic(), 6.0, intercept=True))
     assert loss() < 0.8 * loss(momentum=default.momentum)
     obj = Objective("logistic", X, y, row_norm=6.0, fit_intercept=True)
-    start = np.r_[np.zeros(5), math.log(0.03 / 0.97)]
-    assert flatness(obj, start, 0.0) == pytest.approx(0.03 * 0.97 / 0.16)
-    assert flatness(obj, start, 1.0) == 1.0
+    log_odds = math.log(0.03 / 0.97)
+    assert flatness(obj, log_odds, 0.0) == pytest.approx(0.03 * 0.97 / 0.16)
+    assert flatness(obj, log_odds, 1.0) == 1.0
+    for loss, power in ((Hinge(), 2), (SquaredHinge(), 3)):
+        assert flatness(obj.with_loss(loss), log_odds, 0.0) ** power == pytest.approx(0.03 * 0.97 / 0.16)
     for usual in (0.2001, 0.5, 0.7999):
-        assert flatness(obj, np.r_[np.zeros(5), math.log(usual / (1.0 - usual))], 0.0) == 1.0
+        assert flatness(obj, math.log(usual / (1.0 - usual)), 0.0) == 1.0
 
 
 @pytest.mark.parametrize("moments", MOMENTS)

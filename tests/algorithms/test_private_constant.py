@@ -220,9 +220,9 @@ def test_a_ledger_pays_for_everything_before(algorithm):
     [
         Objective(Huber(), np.eye(4), np.ones(4), fit_intercept=True, n_public=10_000),
         Objective(Huber(**BOUND), np.eye(4), np.ones(4), n_public=10_000),
-        Objective("hinge", np.eye(4), np.ones(4), fit_intercept=True, n_public=10_000),
+        Objective("softmax", np.eye(4), [0, 1, 2, 0], n_classes=3, fit_intercept=True, n_public=10_000),
     ],
-    ids=["no bound on the targets", "no intercept", "labels"],
+    ids=["no bound on the targets", "no intercept", "several classes"],
 )
 def test_no_constant_is_sought_where_there_is_none(objective):
     result, found, _ = constants_of(noisy_gd, objective, 1.0, learn_scales=True)

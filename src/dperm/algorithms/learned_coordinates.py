@@ -43,11 +43,14 @@ class Coordinates:
         Initial weights, in the original coordinates.
     spread : float
         Of real targets about their best constant prediction; infinite if it is not known.
+    log_odds : float
+        Of two labels, weighted if classes are; 0 if they are not known.
     """
 
     scaling: RowScaling
     start: Array
     spread: float
+    log_odds: float
 
     def problem(self, objective: Objective, public: PublicProblem) -> PublicProblem:
         """The problem in these coordinates, for default settings: row norm and ridge term are rescaled."""
@@ -83,8 +86,7 @@ def learned_coordinates(
             row_norm *= 2.0
     if noise.norms:
         row_norm = _row_norm(fit, release, noise.norms, scales, row_norm, ridge, few, shortening)
-    start, spread = _from_labels(fit, release, noise.labels)
-    return Coordinates(RowScaling(scales, row_norm), start, spread)
+    return Coordinates(RowScaling(scales, row_norm), *_from_labels(fit, release, noise.labels))
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ class Frame:
                 of_columns = math.sqrt(bound**2 - (scales[-1] * intercept) ** 2)
                 bound = math.hypot(of_columns, unit * intercept)
             problem = replace(problem, row_norm=min(bound, longest) / unit, attained=True)
-        start, spread = _from_labels(fit, release, noise.labels)
+        start, spread, _ = _from_labels(fit, release, noise.labels)
         there = replace(problem, loss=objective.loss, spread=spread, start_penalty=objective.penalty(start))
         return cls(start, there, released)
 
@@ -179,21 +181,22 @@ class Frame:
 _MIN_WEIGHT, _MAX_WEIGHT = 0.1, 10.0
 
 
-def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> tuple[Array, float]:
+def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> tuple[Array, float, float]:
     """Release what the labels tell: a constant prediction and the spread of targets, or class frequencies.
 
-    Class weights are set from the frequencies if requested. Returns the initial weights, and the spread.
+    Class weights are set from the frequencies if requested. Returns the initial weights, the spread and the
+    log-odds.
 
-    Weighted classes have equal total weight, with an average of 1 per record. For the logistic loss the
-    intercept starts at the log-odds of the weighted classes, or as near to 0 as a ridge term pulls it.
+    Weighted classes have equal total weight, with an average of 1 per record. With two of them the intercept
+    starts where :func:`labels_under_ridge` says.
     """
     objective, start = fit.objective, np.zeros(fit.objective.shape)
     if not multiplier:
-        return start, math.inf
+        return start, math.inf, 0.0
     if not objective.loss.classification:
         constant = noisy_constant(fit, release, multiplier)
         start[-1] = targets_under_ridge(objective, constant.prediction, constant.deviation)
-        return start, constant.spread
+        return start, constant.spread, 0.0
     if objective.loss.n_classes is None:
         mean = _noisy_label_mean(fit, release, multiplier)
         shares = {label: 0.5 * (1.0 + label * min(max(mean, -0.99), 0.99)) for label in (-1, 1)}
@@ -207,11 +210,13 @@ def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> tuple[Array,
                 for label, share in shares.items()
             }
         )
+    log_odds = 0.0
     if can_start_from_labels(fit.problem):
         of_classes = {} if objective.weights is None else objective.weights.of_classes
         weights = {label: share * of_classes.get(label, 1.0) for label, share in shares.items()}
-        start[-1] = labels_under_ridge(objective, math.log(weights[1] / weights[-1]), weights)
-    return start, math.inf
+        log_odds = math.log(weights[1] / weights[-1])
+        start[-1] = labels_under_ridge(objective, log_odds, weights)
+    return start, math.inf, log_odds
 
 
 def _noisy_label_mean(fit: Fit, release: Releaser, multiplier: float) -> float:

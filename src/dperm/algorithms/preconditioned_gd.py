@@ -43,6 +43,7 @@ from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import (
     clip_share,
     gathers_at_a_kink,
+    has_margin,
     longest_gradient,
     steeper_on_one_side,
 )
@@ -262,8 +263,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         raise ValueError("label_share must be above 0 for class_weight='private'")
     if schedule.label_share > 0.0 and not (objective.weighs_privately or can_start_from_labels(fit.problem)):
         raise ValueError(
-            "label_share must be 0 without an intercept, for labels with a loss that is not the logistic "
-            "one, and for real targets without a target_bound"
+            "label_share must be 0 without an intercept, and for real targets without a target_bound"
         )
     _check_moments(fit, schedule.moments)
     noise = _Noise.of(fit, schedule)
@@ -390,8 +390,8 @@ def _descent(
     if "momentum" not in given.chosen:
         if found.along_mean:  # as far with shorter steps
             momentum = min(1.0 - step / reach, 0.97)
-        # Where the start says that labels are rare, there is a long way to go.
-        flatness = _flatness(fit.objective, coordinates.start, found.ridge_share)
+        # Where labels are rare, there is a long way to go.
+        flatness = _flatness(fit.objective, coordinates.log_odds, found.ridge_share)
         momentum = max(momentum, min(1.0 - (1.0 - momentum) * flatness, 0.9))
     return clip, step, momentum
 
@@ -424,15 +424,18 @@ def _stable_for_ridge(fit: Fit, found: Whitening, step: float, momentum: float) 
     return min(step, 1.5 * (1.0 + momentum) / steepest)
 
 
-def _flatness(objective: Objective, start: Array, ridge_share: float) -> float:
-    """Mean curvature where the descent starts, relative to the usual one; 1 unless it starts from labels.
+def _flatness(objective: Objective, log_odds: float, ridge_share: float) -> float:
+    """Mean curvature where labels with these log-odds are predicted best, relative to the usual one.
 
     That of the logistic loss is ``p (1 - p)`` for a share p of positive labels. Shares from a fifth on are
-    usual: for these a longer reach costs more than it gains. A ridge term keeps its curvature.
+    usual: for these a longer reach costs more than it gains. Losses with a margin are less flat: most labels
+    are near it then. A ridge term keeps its curvature.
     """
-    if not objective.loss.classification or objective.weights is not None:
+    if objective.weights is not None:
         return 1.0
-    of_loss = min(1.0, 1.0 / (0.64 * math.cosh(0.5 * float(start[-1])) ** 2))  # p (1 - p) / 0.16
+    of_loss = min(1.0, 1.0 / (0.64 * math.cosh(0.5 * log_odds) ** 2))  # p (1 - p) / 0.16
+    if has_margin(objective.loss):
+        of_loss **= 1.0 / 2.0 if objective.loss.kink_jump > 0.0 else 1.0 / 3.0
     return of_loss + (1.0 - of_loss) * ridge_share
 
 

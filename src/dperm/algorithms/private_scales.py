@@ -26,7 +26,6 @@ from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import longest_gradient
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.losses import Loss
-from dperm.losses.weighted import unweighted
 
 
 class ScaleShares(Schedule):
@@ -40,9 +39,8 @@ class ScaleShares(Schedule):
         For a histogram of the row norms without the intercept: rows are clipped to a norm that few exceed,
         and the intercept is scaled down to about half of it if it is larger.
     label_share : float
-        For the mean label, whose log-odds initialise the intercept, for the slopes from which a constant
-        prediction of real targets is found, which initialises it, too, or for the class frequencies if
-        classes are weighted by them.
+        For the mean label, or the slopes from which a constant prediction of real targets is found, which
+        initialise the intercept, or for the class frequencies if classes are weighted by them.
     """
 
     column_share: Setting[float] = Setting(check.portion)
@@ -193,7 +191,7 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
     Column scales are read off counts over a fraction of the records, which must exceed noise proportional to
     the square root of the number of columns that a record counts in; it is assumed to count in all of them.
     The row norm needs a single histogram, whose share falls as the signal grows. The mean label is worth its
-    share if there is some signal and the intercept would otherwise take many steps to reach its log-odds. A
+    share if there is some signal: the intercept would otherwise take many steps to follow rare labels. A
     constant prediction of real targets, whose share falls with the signal, too, is worth it almost always: a
     descent from there needs to go but a fraction of the way. For softmax only scales are learned, and those
     of columns with as much signal as if every class had its own.
@@ -215,9 +213,9 @@ def scale_shares(problem: PublicProblem, learn: bool | str = "auto") -> ScaleSha
 
 
 def can_start_from_labels(problem: PublicProblem) -> bool:
-    """Whether the intercept can be initialised with the log-odds of the labels, or a constant for targets."""
+    """Whether the intercept can be initialised with a constant prediction of two labels or real targets."""
     if problem.loss.classification:
-        return problem.intercept and unweighted(problem.loss).name == "logistic"
+        return problem.intercept and problem.loss.n_classes is None
     return problem.intercept and problem.loss.target_bound < math.inf
 
 

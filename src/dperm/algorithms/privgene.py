@@ -298,12 +298,17 @@ def _slope(objective: Objective) -> float:
 
 
 def _to_learn(fit: Fit, given: PrivGeneArguments) -> ScaleShares:
-    """Shares of the budget for the start alone: rows and columns keep their scales."""
+    """Shares of the budget for the start alone: rows and columns keep their scales.
+
+    For labels and a loss with a margin strides are made for a start at 0.
+    """
     if fit.delta == 0.0:
         if given.learn_scales is True:
             raise ValueError("learn_scales=True releases Gaussian noise, which needs delta > 0: leave it out")
         return no_scales()
     scales = replace(scales_to_learn(fit, given), column_share=0.0, norm_share=0.0)
+    if fit.problem.loss.classification and fit.problem.loss.name != "logistic":
+        scales = replace(scales, label_share=0.0)
     if given.learn_scales is True and not scales.together:
         raise ValueError(
             "learn_scales=True of privgene learns where to start, which takes an intercept and either the "

@@ -261,6 +261,12 @@ def steeper_on_one_side(loss: Loss) -> bool:
     return bool(above != -below)
 
 
+def has_margin(loss: Loss) -> bool:
+    """Whether the loss of labels is 0 beyond a margin, as a hinge is."""
+    # So far out the logistic and the sigmoid loss are above 0 in floating point, too.
+    return loss.classification and float(loss.value(16.0, 1.0)) == 0.0
+
+
 def gathers_at_a_kink(loss: Loss) -> bool:
     """Whether residuals come ever closer to a kink, where no step size is stable: default steps shrink."""
     return not loss.classification and loss.kink_jump > 0.0

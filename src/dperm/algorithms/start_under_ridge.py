@@ -6,12 +6,13 @@ term would pull all records alike, which takes long gradients to balance and man
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 from scipy.special import ndtri
 
-from dperm.algorithms.rules_of_thumb import steeper_on_one_side
+from dperm.algorithms.rules_of_thumb import has_margin, steeper_on_one_side
 from dperm.losses.weighted import unweighted
 from dperm.objective.objective import Array, Objective
 
@@ -31,11 +32,18 @@ def targets_under_ridge(objective: Objective, constant: float, deviation: float)
 
 
 def labels_under_ridge(objective: Objective, log_odds: float, weights: Mapping[int, float]) -> float:
-    """The start for labels -1 and 1 of these total weights, with these log-odds."""
+    """The start for labels -1 and 1 of these total weights: their log-odds without the ridge term.
+
+    For a loss that is 0 beyond a margin, it is their log-odds less 1, and at most 1: the best constant if one
+    label is rare, and 0 if neither is, as weights then grow with the margins on both sides.
+    """
+    constant = log_odds
+    if has_margin(objective.loss):
+        constant = math.copysign(min(max(abs(constant) - 1.0, 0.0), 1.0), constant)
     if not _ridge_of_intercept(objective):
-        return log_odds
+        return constant
     labels = sorted(weights)
-    return _under_ridge(objective, log_odds, np.array(labels, float), np.array([weights[k] for k in labels]))
+    return _under_ridge(objective, constant, np.array(labels, float), np.array([weights[k] for k in labels]))
 
 
 def _under_ridge(objective: Objective, constant: float, targets: Array, weights: Array) -> float:
