@@ -20,7 +20,7 @@ from dperm.algorithms.private_whitening import SHORTEST_ROW, Whitening
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.whitened_clips import _raised_clip as raised_clip
 from dperm.errors import SlowFitWarning
-from dperm.losses import Hinge, Huber, Logistic, SquaredError, SquaredHinge
+from dperm.losses import Hinge, Huber, Logistic, Pinball, SquaredError, SquaredHinge
 from dperm.objective.second_moments import symmetric_matrix
 from dperm.private_values.linear_map import LinearMap
 from reference import numpy_algorithms as twin
@@ -253,6 +253,23 @@ def test_few_real_targets_are_not_whitened_by_moments_that_barely_stand_out():
         return np.mean([obj.value(fit.coef) for fit in fits])
 
     assert mean_risk() < 0.8 * mean_risk(moments="columns")
+
+
+@pytest.mark.parametrize(
+    ("loss", "d", "signal", "moments"),
+    [
+        (SquaredError(target_bound=1.0), 300, 29.0, "none"),
+        (SquaredError(target_bound=1.0), 300, 31.0, "columns"),
+        (Pinball(0.9, target_bound=1.0), 300, 31.0, "none"),  # its clip, and noise, is larger
+        (Logistic(), 300, 31.0, "none"),
+        (SquaredError(target_bound=1.0), 10, 15.0, "none"),
+        (Logistic(), 10, 15.0, "columns"),
+    ],
+)
+def test_column_moments_are_released_once_they_stand_out(loss, d, signal, moments):
+    """Signal: the number of records in units of the noise of one entry."""
+    problem = PublicProblem(2000, d, signal / (2000 * math.sqrt(0.14)), loss, 1.0)
+    assert preconditioned_gd_schedule(problem, learn_scales=False).moments == moments
 
 
 def test_the_released_moments_are_about_those_of_the_rows(record):

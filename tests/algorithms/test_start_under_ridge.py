@@ -18,6 +18,7 @@ from dperm.losses import (
     Huber,
     Logistic,
     Pinball,
+    Sigmoid,
     SoftMargin,
     SquaredError,
     SquaredHinge,
@@ -94,7 +95,12 @@ def test_losses_with_a_margin_start_near_the_best_constant_if_labels_are_rare(lo
         found = labels_under_ridge(own, log_odds, weights)
         assert risk(found) - best < 0.15 * (risk(0.0) - best)
         assert labels_under_ridge(own, -log_odds, {1: 1.0 - rare, -1: rare}) == -found
-    assert labels_under_ridge(own, math.log(3.0 / 7.0), {1: 0.3, -1: 0.7}) == 0.0
+    assert labels_under_ridge(objective(loss, l2), math.log(3.0 / 7.0), {1: 0.3, -1: 0.7}) == 0.0
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Sigmoid()])
+def test_losses_without_a_margin_start_at_the_log_odds(loss):
+    assert labels_under_ridge(objective(loss, 0.0), -3.0, {1: 0.05, -1: 0.95}) == -3.0
 
 
 def test_a_loss_that_is_flat_about_the_constant_starts_at_the_near_end():

@@ -300,7 +300,7 @@ def _slope(objective: Objective) -> float:
 def _to_learn(fit: Fit, given: PrivGeneArguments) -> ScaleShares:
     """Shares of the budget for the start alone: rows and columns keep their scales.
 
-    For labels and a loss with a margin strides are made for a start at 0.
+    For labels and other losses than the logistic one, strides are made for a start at 0.
     """
     if fit.delta == 0.0:
         if given.learn_scales is True:
