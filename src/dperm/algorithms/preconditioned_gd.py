@@ -40,6 +40,7 @@ from dperm.algorithms.private_whitening import (
     squares_clip,
 )
 from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.rising_momentum import HIGHEST, RisingMomentum
 from dperm.algorithms.rules_of_thumb import (
     clip_share,
     gathers_at_a_kink,
@@ -87,7 +88,8 @@ class PreconditionedGDSchedule(ScaleShares):
     momentum : float
         Heavy-ball coefficient in [0, 1). By default it rises to up to 0.9 where the mean label, if released,
         says that the loss is flat because one label is rare, and to up to 0.97 where the mean of the rows
-        that a diagonal matrix leaves calls for shorter steps.
+        that a diagonal matrix leaves calls for shorter steps. During a run it rises to up to 0.95 where noisy
+        gradients say that the optimum is still far: :class:`RisingMomentum`.
     threshold : float
         Soft threshold on the weights, in standard deviations of their noise; at least 0.
     shrinkage : float
@@ -285,9 +287,13 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     linear_map = found.linear_map
     clip, step, momentum = _descent(fit, given, schedule, smoothness, coordinates, found)
     sizes = step_sizes(shrinking(step, schedule.steps) if shrinks else step, schedule.steps)
-    travelled = np.sqrt(np.cumsum(sizes**2)) / (1.0 - momentum)  # by the noise of a unit in each step
+    # At a kink gradients keep their length, however near the optimum is.
+    constant = "momentum" in given.chosen or objective.loss.kink_jump > 0.0
+    most = momentum if constant else HIGHEST
+    rising = RisingMomentum(momentum, most, schedule.steps)
 
     dual = velocity = np.zeros(objective.dimension)
+    travelled = 0.0  # by the noise of a unit in each step
     w = coordinates.start
     average = SuffixAverage(schedule.steps, math.ceil(schedule.tail * schedule.steps))
     noisy_sum = release.gaussian_sums(noise.gradient, schedule.steps)
@@ -299,9 +305,12 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         if objective.l2 > 0.0:
             gradient += linear_map @ objective.penalty_gradient(w)
         # 3. dual averaging: shrink weights that do not stand out from the accumulated noise
+        noise_of_gradient = noise.gradient * sensitivity / fit.n
+        momentum = rising.at(gradient, dual, noise_of_gradient)
         velocity = momentum * velocity - sizes[t - 1] * gradient
         dual = dual + velocity
-        noise_of_dual = travelled[t - 1] * noise.gradient * sensitivity / fit.n
+        travelled = math.hypot(travelled, sizes[t - 1] / (1.0 - momentum))
+        noise_of_dual = travelled * noise_of_gradient
         least_kept = found.least_kept(noise_of_dual) if objective.loss.classification else 0.0
         w = coordinates.start + linear_map.transposed(_shrunk(dual, noise_of_dual, schedule, least_kept))
         average.add(w)
