@@ -67,7 +67,8 @@ def whitened_clip(
     pull = float(np.linalg.norm(found.linear_map @ fit.objective.penalty_gradient(coordinates.start)))
     balancing = _TO_BALANCE_RIDGE * pull / slope
     least, most = _clips_under_ridge(fit.problem, coordinates, found)
-    most = max(most, 2.0 * balancing, relative * SHORTEST_ROW)
+    for_long_rows = found.clip(raised, at_zero)
+    most = max(most, for_long_rows, 2.0 * balancing, relative * SHORTEST_ROW)
     return slope * max(min(max(found.clip(max(relative, raised), at_zero), least), most), balancing)
 
 
@@ -100,7 +101,8 @@ def _clips_under_ridge(
     The least one is half of a harmless one, at most a typical gradient. It pays where most gradients are
     about equally long: not for smooth losses of unbounded slope. The largest one is for a descent from a
     constant prediction: whitened rows are shorter under a ridge term than the relative clip was made for.
-    Columns that are scaled up meet a stronger term than most do, which is no reason to clip the others.
+    Columns that are scaled up meet a stronger term than most do, which is no reason to clip the others. Nor is
+    the term a reason to clip long rows that are worth their noise.
     """
     loss, scaling = problem.loss, coordinates.scaling
     if loss.classification or not problem.private or problem.l2 == 0.0:
