@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dperm.algorithms.fit import Fit
-from dperm.algorithms.learned_coordinates import Coordinates
+from dperm.algorithms.learned_coordinates import SHORTENING, Coordinates
 from dperm.algorithms.private_whitening import SHORTEST_ROW, Whitening
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import (
@@ -98,11 +98,12 @@ def _clips_under_ridge(
     For a slope of 1, like `Whitening.clip`; 0 and infinity where it pays to have no such limit. The schedule
     uses the public bound on the row norms, these use the learned one.
 
-    The least one is half of a harmless one, at most a typical gradient. It pays where most gradients are
-    about equally long: not for smooth losses of unbounded slope. The largest one is for a descent from a
-    constant prediction: whitened rows are shorter under a ridge term than the relative clip was made for.
-    Columns that are scaled up meet a stronger term than most do, which is no reason to clip the others. Nor is
-    the term a reason to clip long rows that are worth their noise.
+    The least one is half of a harmless one, at most a typical gradient, or a quarter of it, at most that of
+    all but the longest rows. It pays where most gradients are about equally long, and clipping would weaken
+    them all relative to the term: not for smooth losses of unbounded slope. The largest one is for a descent
+    from a constant prediction: whitened rows are shorter under a ridge term than the relative clip was made
+    for. Columns that are scaled up meet a stronger term than most do, which is no reason to clip the others.
+    Nor is the term a reason to clip long rows that are worth their noise.
     """
     loss, scaling = problem.loss, coordinates.scaling
     if loss.classification or not problem.private or problem.l2 == 0.0:
@@ -112,8 +113,10 @@ def _clips_under_ridge(
     if slope == math.inf and loss.smoothness(1.0) == math.inf:  # slopes grow slowly with the distance
         slope = largest_weight(loss)
     if slope < math.inf:
-        share = 0.5 * share_under_ridge(there, slope * scaling.row_norm)
-        least = found.row_length * min(share * max(found.longest, 1.0), 1.0)
+        longest = max(found.longest, 1.0)
+        share = longest * share_under_ridge(there, slope * scaling.row_norm)
+        of_most_rows = min(longest / SHORTENING, LARGEST_CLIP)
+        least = found.row_length * max(min(0.5 * share, 1.0), min(0.25 * share, of_most_rows))
     if coordinates.spread < math.inf and found.typical_ridge_share > 0.0 and not steeper_on_one_side(loss):
         near = replace(there, spread=coordinates.spread)
         share = share_under_ridge(near, slope_of(loss, near.spread) * scaling.row_norm)
