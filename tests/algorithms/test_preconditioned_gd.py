@@ -146,33 +146,33 @@ def test_long_rows_are_clipped_less_where_noise_allows_it(loss, longest, signal,
     assert raised_clip(loss, public, longest) == expected
 
 
-@pytest.mark.parametrize("l2", [0.0, 1e-4])
+@pytest.mark.parametrize("l2", [0.0, 1e-3])
 def test_a_few_long_rows_are_learned_from(l2):
     """One row in fifty is ten times as long, and has nearly all of the loss; a weak ridge term or none."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(40_000, 8)) / math.sqrt(8.0)
     X[rng.random(len(X)) < 0.02] *= 10.0
-    y = np.clip(0.05 * X @ rng.normal(size=8) + 0.05 * rng.normal(size=len(X)), -1.0, 1.0)
+    y = np.clip(0.2 * X @ rng.normal(size=8) + 0.05 * rng.normal(size=len(X)), -1.0, 1.0)
     obj = Objective(SquaredError(target_bound=1.0), X, y, row_norm=25.0, fit_intercept=True, l2=l2)
     best, constant = obj.value(nonprivate(obj).coef), obj.value(np.r_[np.zeros(8), y.mean()])
     found = obj.value(preconditioned_gd(obj, 4.0, 1e-6, random_state=0).coef)
-    assert found - best < 0.02 * (constant - best)
+    assert found - best < 0.05 * (constant - best)
 
 
 def test_under_a_strong_ridge_term_long_gradients_are_clipped_little():
     """Gradients of the absolute loss are as long as their rows; to weaken half of them moves the optimum."""
     rng = np.random.default_rng(5)
-    X = rng.normal(size=(10_000, 12)) / math.sqrt(12.0)
+    X = rng.normal(size=(5000, 12)) / math.sqrt(12.0)
     y = np.clip(0.5 + 0.2 * X @ rng.normal(size=12) + 0.02 * rng.normal(size=len(X)), 0.0, 1.0)
-    obj = Objective(Absolute(target_bound=1.0), X, y, row_norm=2.0, fit_intercept=True, l2=0.5)
+    obj = Objective(Absolute(target_bound=1.0), X, y, row_norm=2.0, fit_intercept=True, l2=1.0)
     best, constant = obj.value(nonprivate(obj).coef), obj.value(np.r_[np.zeros(12), 0.5])
 
     def excess(clip):
-        runs = (preconditioned_gd(obj, 1.6, 1e-6, clip=clip, random_state=s) for s in range(2))
+        runs = (preconditioned_gd(obj, 0.8, 1e-6, clip=clip, random_state=s) for s in range(2))
         return np.mean([obj.value(run.coef) for run in runs]) - best
 
     assert excess(None) < 0.5 * excess(1.0)
-    assert excess(None) < 0.01 * (constant - best)
+    assert excess(None) < 0.003 * (constant - best)
 
 
 def test_there_is_a_longer_way_to_go_if_labels_are_rare():
