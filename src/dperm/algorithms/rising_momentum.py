@@ -8,13 +8,18 @@ import numpy as np
 
 from dperm.objective.objective import Array
 
-#: Largest momentum to rise to, and by what factor the reach of a step grows at most.
-HIGHEST, _LONGEST = 0.95, 8.0
+#: Largest momentum to rise to.
+HIGHEST = 0.95
 
-# Gradients are averaged over a time of a quarter of the run. Their mean is ahead if it is this large in units
-# of the noise on a gradient so averaged, of any direction and of the one travelled; the latter keeps false
-# alarms rare in few dimensions.
-_QUARTER, _AHEAD, _ERRORS = 0.25, 0.7, 2.5
+# Largest factor on the reach of a step.
+_LONGEST = 8.0
+
+# Share of the run over which gradients are averaged.
+_MEMORY = 0.25
+
+# The mean gradient along the way counts above this share of the norm of its noise and, as that is not much in
+# few dimensions, above this many standard deviations of the noise along the way.
+_SHARE_OF_NOISE, _DEVIATIONS = 0.7, 2.5
 
 
 class RisingMomentum:
@@ -36,7 +41,7 @@ class RisingMomentum:
 
     def __init__(self, least: float, most: float, steps: int) -> None:
         self._least, self._most = least, max(least, most)
-        self._weight = min(1.0 / (_QUARTER * steps), 1.0)
+        self._weight = min(1.0 / (_MEMORY * steps), 1.0)
         self._settled = max(steps / 8.0, 2.0 / (1.0 - least))
         self._step = 0
         self._ahead = 0.0
@@ -60,6 +65,6 @@ class RisingMomentum:
         ahead = -float(np.vdot(gradient, travelled)) / distance
         self._ahead += self._weight * (ahead - self._ahead)
         in_noise = self._ahead / (noise * math.sqrt(0.5 * self._weight))
-        excess = max(in_noise, 0.0) / max(_AHEAD * math.sqrt(len(travelled)), _ERRORS)
+        excess = max(in_noise, 0.0) / max(_SHARE_OF_NOISE * math.sqrt(len(travelled)), _DEVIATIONS)
         longer = min(max(excess**2, 1.0), _LONGEST)
         return min(1.0 - (1.0 - self._least) / longer, self._most)
