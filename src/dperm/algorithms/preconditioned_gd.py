@@ -88,8 +88,8 @@ class PreconditionedGDSchedule(ScaleShares):
     momentum : float
         Heavy-ball coefficient in [0, 1). By default it rises to up to 0.9 where the mean label, if released,
         says that the loss is flat because one label is rare, and to up to 0.97 where the mean of the rows
-        that a diagonal matrix leaves calls for shorter steps. During a run it rises to up to 0.95 where noisy
-        gradients say that the optimum is still far: :class:`RisingMomentum`.
+        that a diagonal matrix leaves calls for shorter steps. During a run it rises to up to 0.95 while noisy
+        gradients point along the way travelled so far, unless the loss has a kink.
     threshold : float
         Soft threshold on the weights, in standard deviations of their noise; at least 0.
     shrinkage : float
