@@ -15,7 +15,6 @@ from dperm.accounting.units import gaussian_noise_multiplier, selection_eta
 from dperm.algorithms import dp_agd, nonprivate
 from dperm.algorithms.dp_agd import dp_agd_schedule
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.suffix_average import DoublingSuffixAverage
 from dperm.data.tabular import TabularLayout, TabularMatrix
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release
@@ -119,16 +118,6 @@ def test_objective_values_match_the_numpy_reference():
         theirs.append(obj.value(w))
     error = math.sqrt((np.var(ours) + np.var(theirs)) / 60)
     assert abs(np.mean(ours) - np.mean(theirs)) < 5.5 * error
-
-
-def test_doubling_suffix_average_covers_at_least_half_of_the_iterates():
-    iterates = np.random.default_rng(0).normal(size=(100, 3))
-    average = DoublingSuffixAverage()
-    for count, w in enumerate(iterates, start=1):
-        average.add(w)
-        means = [iterates[start:count].mean(axis=0) for start in range(count)]
-        (start,) = (k for k, mean in enumerate(means) if np.allclose(average.mean(), mean, rtol=1e-12))
-        assert count / 2 <= count - start <= max(0.75 * count, 2)
 
 
 def test_the_ledger_determines_the_accountant():

@@ -22,7 +22,7 @@ from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, ScaleShar
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient
 from dperm.algorithms.settings import Schedule, Setting
-from dperm.algorithms.suffix_average import SuffixAverage
+from dperm.algorithms.suffix_average import average_of
 from dperm.mechanisms.release import Releaser
 from dperm.objective.objective import Array
 
@@ -44,7 +44,8 @@ class DPNewtonSchedule(Schedule):
         The paper's QU and Hess: the Hessian of quadratic upper bounds of the losses, with which no step
         overshoots, or the Hessian itself, which is faster close to the optimum and may diverge far from it.
     tail : float
-        The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1].
+        The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1]. By default half of them are, and
+        earlier ones as far back as they show no drift.
     """
 
     steps: Setting[int] = Setting(check.step_count)
@@ -165,7 +166,8 @@ def dp_newton(fit: Fit, given: DPNewtonArguments) -> FitResult:
     schedule = given.completed(_default_schedule(fit, steepest))
     upper = schedule.hessian == "upper_bound"
     w = frame.start
-    average = SuffixAverage(schedule.steps, math.ceil(schedule.tail * schedule.steps))
+    extended = "tail" not in given.chosen
+    average = average_of(schedule.steps, schedule.tail, extended=extended, units=frame.factors)
     for t in range(1, schedule.steps + 1):
         # 1. noisy gradient
         gradient_sum = frame.gradient_sum(objective, w, schedule.clip)

@@ -27,7 +27,7 @@ from dperm.algorithms.rules_of_thumb import longest_gradient, quicker_under_ridg
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_rules import Adam, HeavyBall
 from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
-from dperm.algorithms.suffix_average import SuffixAverage
+from dperm.algorithms.suffix_average import average_of
 from dperm.mechanisms.batches import SecretBatches
 from dperm.objective.objective import Array
 from dperm.objective.projection import project
@@ -51,7 +51,8 @@ class MinibatchSchedule(Schedule):
     momentum : float
         Heavy-ball coefficient in [0, 1); Adam's first decay.
     tail : float
-        The last ``ceil(tail * (steps + 1))`` iterates are averaged, in [0, 1]; 0 returns the last one.
+        The last ``ceil(tail * (steps + 1))`` iterates are averaged, in [0, 1]; 0 returns the last one. By
+        default half of them are, and earlier ones as far back as they show no drift.
     """
 
     batch_size: Setting[float] = Setting(check.positive)
@@ -249,7 +250,8 @@ class MinibatchRun:
         rule = (Adam if self.optimizer == "adam" else HeavyBall)(schedule.momentum)
         batch_size, radius = schedule.batch_size, schedule.radius
         count = schedule.steps + 1  # iterates, the start among them
-        average = SuffixAverage(count, max(1, math.ceil(schedule.tail * count)))
+        extended = "tail" not in self.given.chosen
+        average = average_of(count, schedule.tail, extended=extended, units=frame.factors)
         average.add(w)
         for t in range(1, schedule.steps + 1):
             # 1. noisy gradient: the sum over a secret batch, over its public size, and the ridge term

@@ -36,7 +36,7 @@ from dperm.algorithms.rules_of_thumb import (
 )
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_sizes import StepSize, shrinking, step_size, step_sizes
-from dperm.algorithms.suffix_average import SuffixAverage
+from dperm.algorithms.suffix_average import SuffixAverage, average_of
 from dperm.losses import Loss
 from dperm.mechanisms.release import Releaser, gaussian_sums
 from dperm.objective.objective import Array, Objective
@@ -57,7 +57,8 @@ class NoisyGDSchedule(Schedule):
     momentum : float
         Heavy-ball coefficient in [0, 1).
     tail : float
-        The last ``ceil(tail * (steps + 1))`` iterates are averaged; in (0, 1].
+        The last ``ceil(tail * (steps + 1))`` iterates are averaged; in (0, 1]. By default half of them are,
+        and earlier ones as far back as they show no drift.
     """
 
     steps: Setting[int] = Setting(check.step_count)
@@ -242,13 +243,9 @@ class _OpenFit:
     frame: Frame
     schedule: NoisyGDArguments
     sizes: Array  # of the steps
+    average: SuffixAverage
     multiplier: float
     fold: int = -1  # that it leaves out
-
-    @property
-    def averaged(self) -> int:
-        """Number of iterates in the average."""
-        return math.ceil(self.schedule.tail * (self.schedule.steps + 1))
 
 
 def _opened(fit: Fit, given: NoisyGDArguments, fold: int = -1) -> _OpenFit:
@@ -275,7 +272,9 @@ def _opened(fit: Fit, given: NoisyGDArguments, fold: int = -1) -> _OpenFit:
     schedule = _completed(given, frame.problem)
     sizes = step_sizes(schedule.step_size, schedule.steps)
     sizes = frame.step_sizes(sizes, schedule.momentum, fit.objective.l2)
-    return _OpenFit(fit, release, frame, schedule, sizes, multiplier, fold)
+    extended = "tail" not in given.chosen
+    average = average_of(schedule.steps + 1, schedule.tail, extended=extended, units=frame.factors)
+    return _OpenFit(fit, release, frame, schedule, sizes, average, multiplier, fold)
 
 
 def _completed(given: NoisyGDArguments, problem: PublicProblem) -> NoisyGDArguments:
@@ -288,7 +287,7 @@ def _completed(given: NoisyGDArguments, problem: PublicProblem) -> NoisyGDArgume
 
 
 def _descent(fits: Sequence[_OpenFit]) -> Descent:
-    """Descend for fits that take and average equally many steps; only a fit alone has learned a frame."""
+    """Descend for fits that take equally many steps; only a fit alone has learned a frame."""
     first, schedules = fits[0], [own.schedule for own in fits]
     frame, steps, shape = first.frame, first.schedule.steps, first.fit.objective.shape
 
@@ -301,8 +300,8 @@ def _descent(fits: Sequence[_OpenFit]) -> Descent:
 
     w = np.stack([own.frame.start for own in fits])
     velocity = np.zeros_like(w)
-    average = SuffixAverage(steps + 1, first.averaged)
-    average.add(w)
+    averages = [own.average for own in fits]
+    _add_each(averages, w)
     releasers, multipliers = [own.release for own in fits], [own.multiplier for own in fits]
     noisy_sums = gaussian_sums(releasers, multipliers, steps, first.fit.objective.n_threads)
     for t in range(1, steps + 1):
@@ -312,13 +311,18 @@ def _descent(fits: Sequence[_OpenFit]) -> Descent:
         # 2. heavy ball and projection: post-processing
         velocity = momentum * velocity - sizes[t - 1] * gradient
         w = project_each(w + frame.factors * velocity, radii)
-        average.add(w)
+        _add_each(averages, w)
         report_each([own.fit for own in fits], t, w, gradient)
     mechanism = frame.in_words("full-batch gradient descent, Gaussian noise on each clipped gradient sum")
     return [
-        own.fit.result(mean, mechanism, n_iter=steps, clip=clip)
-        for own, mean, clip in zip(fits, average.mean(), clips, strict=True)
+        own.fit.result(average.mean(), mechanism, n_iter=steps, clip=clip)
+        for own, average, clip in zip(fits, averages, clips, strict=True)
     ]
+
+
+def _add_each(averages: Iterable[SuffixAverage], w: Array) -> None:
+    for average, own in zip(averages, w, strict=True):
+        average.add(own)
 
 
 def _published_multiplier(fit: Fit, steps: int) -> float:
@@ -412,9 +416,9 @@ def fit_together(
     unseen = [-1] * len(settings) if left_out is None else list(left_out)
     fits = [_opened_without_scales(*own) for own in zip(objectives, settings, unseen, strict=True)]
     # Fits with equally many steps share arrays, too.
-    alike: dict[tuple[int, int], list[int]] = {}
+    alike: dict[int, list[int]] = {}
     for k, own in enumerate(fits):
-        alike.setdefault((own.schedule.steps, own.averaged), []).append(k)
+        alike.setdefault(own.schedule.steps, []).append(k)
     results = in_lockstep(
         objectives[0],
         [_descent([fits[k] for k in group]) for group in alike.values()],

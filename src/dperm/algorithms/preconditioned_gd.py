@@ -50,7 +50,7 @@ from dperm.algorithms.rules_of_thumb import (
 )
 from dperm.algorithms.settings import Setting
 from dperm.algorithms.step_sizes import shrinking, step_sizes
-from dperm.algorithms.suffix_average import SuffixAverage
+from dperm.algorithms.suffix_average import average_of
 from dperm.algorithms.whitened_clips import (
     LARGEST_CLIP,
     relative_clip,
@@ -96,7 +96,8 @@ class PreconditionedGDSchedule(ScaleShares):
         Weights are multiplied by ``1 - shrinkage d noise^2 / ||u||^2`` (James-Stein), where u are the weights
         in whitened coordinates, but at least by 0, or by up to 1/4 with labels and a strong ridge term.
     tail : float
-        The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1].
+        The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1]. By default half of them are, and
+        earlier ones as far back as they show no drift.
     """
 
     moments: Setting[str] = Setting(check.one_of("gram", "columns", "diagonal", "none"))
@@ -295,7 +296,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     dual = velocity = np.zeros(objective.dimension)
     travelled = 0.0  # by the noise of a unit in each step
     w = coordinates.start
-    average = SuffixAverage(schedule.steps, math.ceil(schedule.tail * schedule.steps))
+    average = average_of(schedule.steps, schedule.tail, extended="tail" not in given.chosen)
     noisy_sum = release.gaussian_sums(noise.gradient, schedule.steps)
     for t in range(1, schedule.steps + 1):
         # 2. noisy gradient in these coordinates
@@ -312,11 +313,12 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
         travelled = math.hypot(travelled, sizes[t - 1] / (1.0 - momentum))
         noise_of_dual = travelled * noise_of_gradient
         least_kept = found.least_kept(noise_of_dual) if objective.loss.classification else 0.0
-        w = coordinates.start + linear_map.transposed(_shrunk(dual, noise_of_dual, schedule, least_kept))
-        average.add(w)
+        kept = _shrunk(dual, noise_of_dual, schedule, least_kept)
+        average.add(kept)
+        w = coordinates.start + linear_map.transposed(kept)
         fit.report(t, w, gradient=gradient)
     return fit.result(
-        average.mean(),
+        coordinates.start + linear_map.transposed(average.mean()),
         noise.in_words(objective.loss),
         n_iter=schedule.steps,
         clip=sensitivity / fit.neighbors.sum_factor,

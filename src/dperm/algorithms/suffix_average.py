@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from dperm.objective.objective import Array
+
+_BLOCKS = 5  # of the last iterates, and of those before them
+
+# Squared distance from the mean of the last iterates up to which a block of iterates before them counts as
+# settled, in units of the mean squared distance of consecutive blocks. Without drift it is about 0.6 on
+# average, with nothing but a constant drift 9.
+_SETTLED = 3.0
+
+
+def average_of(count: int, tail: float, *, extended: bool, units: Array | float = 1.0) -> SuffixAverage:
+    """Mean of the last ``ceil(tail * count)`` of `count` iterates, extended or not to those that had settled.
+
+    Parameters
+    ----------
+    count : int
+        Number of iterates, at least 1.
+    tail : float
+        In [0, 1]; 0 for the last iterate.
+    extended : bool
+        Whether to include earlier ones: :class:`SettledAverage`.
+    units : ndarray or float
+        Of each weight, in which the noise of the iterates is about equal.
+    """
+    length = max(1, math.ceil(tail * count))
+    return SettledAverage(count, length, units) if extended else SuffixAverage(count, length)
 
 
 class SuffixAverage:
@@ -24,6 +51,48 @@ class SuffixAverage:
     def mean(self) -> Array:
         """The mean, after all iterates were added."""
         return np.asarray(self._total / self._length, dtype=np.float64)
+
+
+class SettledAverage(SuffixAverage):
+    """Mean of the last `length` of `count` iterates, and of those before them that had settled already.
+
+    A descent with much noise has come as near to the optimum as it gets long before half of its run, and each
+    further iterate in the average is less noise; without much noise it converges until the end. As in tests
+    for the burn-in of a Markov chain, the run is cut into blocks, whose means are compared: the later half
+    says how much they differ when the descent has settled.
+    """
+
+    def __init__(self, count: int, length: int, units: Array | float = 1.0) -> None:
+        super().__init__(count, length)
+        before = np.linspace(0, count - length, _BLOCKS + 1)[:-1]
+        self._starts = np.ceil([*before, *np.linspace(count - length, count, _BLOCKS + 1)]).astype(int)
+        self._sums: list[Array | float] = [0.0] * (2 * _BLOCKS)
+        self._added = 0
+        self._units = units
+
+    def add(self, w: Array) -> None:
+        """Add the next iterate."""
+        super().add(w)
+        block = int(np.searchsorted(self._starts, self._added, "right")) - 1
+        self._sums[block] = self._sums[block] + w
+        self._added += 1
+
+    def mean(self) -> Array:
+        """The mean, after all iterates were added."""
+        last = super().mean()
+        counts = np.diff(self._starts)
+        if not counts.all():  # too few iterates for blocks
+            return last
+        means = [np.ravel(total / (n * self._units)) for total, n in zip(self._sums, counts, strict=True)]
+        late = np.array(means[_BLOCKS:])
+        moved = float(np.mean(np.sum(np.diff(late, axis=0) ** 2, axis=1)))
+        start, centre = _BLOCKS, np.ravel(last / self._units)
+        while start > 1 and float(np.sum((means[start - 1] - centre) ** 2)) <= _SETTLED * moved:
+            start -= 1
+        total = self._total
+        for early in self._sums[start:_BLOCKS]:
+            total = total + early
+        return np.asarray(total / counts[start:].sum(), dtype=np.float64)
 
 
 class DoublingSuffixAverage:
