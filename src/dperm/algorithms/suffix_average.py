@@ -67,32 +67,33 @@ class SettledAverage(SuffixAverage):
         before = np.linspace(0, count - length, _BLOCKS + 1)[:-1]
         self._starts = np.ceil([*before, *np.linspace(count - length, count, _BLOCKS + 1)]).astype(int)
         self._sums: list[Array | float] = [0.0] * (2 * _BLOCKS)
-        self._added = 0
+        self._added, self._block = 0, 0
         self._units = units
 
     def add(self, w: Array) -> None:
         """Add the next iterate."""
-        super().add(w)
-        block = int(np.searchsorted(self._starts, self._added, "right")) - 1
-        self._sums[block] = self._sums[block] + w
+        while self._added >= self._starts[self._block + 1]:
+            self._block += 1
+        self._sums[self._block] = self._sums[self._block] + w
         self._added += 1
 
     def mean(self) -> Array:
         """The mean, after all iterates were added."""
-        last = super().mean()
+        first = self._first_settled()
+        return np.asarray(sum(self._sums[first:]) / (self._added - self._starts[first]), dtype=np.float64)
+
+    def _first_settled(self) -> int:
+        """The first block to include."""
         counts = np.diff(self._starts)
-        if not counts.all():  # too few iterates for blocks
-            return last
+        if not counts.all():  # too few iterates
+            return _BLOCKS
         means = [np.ravel(total / (n * self._units)) for total, n in zip(self._sums, counts, strict=True)]
         late = np.array(means[_BLOCKS:])
         moved = float(np.mean(np.sum(np.diff(late, axis=0) ** 2, axis=1)))
-        start, centre = _BLOCKS, np.ravel(last / self._units)
-        while start > 1 and float(np.sum((means[start - 1] - centre) ** 2)) <= _SETTLED * moved:
-            start -= 1
-        total = self._total
-        for early in self._sums[start:_BLOCKS]:
-            total = total + early
-        return np.asarray(total / counts[start:].sum(), dtype=np.float64)
+        first, centre = _BLOCKS, np.average(late, axis=0, weights=counts[_BLOCKS:])
+        while first > 1 and float(np.sum((means[first - 1] - centre) ** 2)) <= _SETTLED * moved:
+            first -= 1
+        return first
 
 
 class DoublingSuffixAverage:
