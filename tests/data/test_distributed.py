@@ -607,6 +607,16 @@ def test_frames_that_the_workers_encode(client):
         Objective("logistic", EncodedCollection(lazy, clusters.encoded), lazy_y)
 
 
+def test_records_that_an_encoder_refuses_are_refused_for_the_same_reason_when_they_have_moved():
+    frame = pd.DataFrame({"letter": list("abc"), "number": [0.0, 0.5, 1.0]})
+    settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
+    refused = Partition(2, frame, np.ones(3), settings, None, False, clusters.encoded)
+    moved = pickle.loads(pickle.dumps(refused))
+    assert moved.facts() == refused.facts()
+    assert moved.problem_from(200) == refused.problem_from(200)
+    assert "letter 'c' at row 2" in moved.problem_from(200)
+
+
 def test_column_chunks_are_joined_and_targets_rechunked(client):
     X, y = random_records(1000, 6)
     there = Objective(

@@ -6,9 +6,9 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -149,7 +149,8 @@ class Partition:
         return self._kept[name]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        arguments = (self.number, self._X, self._y, self._settings, self._dtype, False, None, self.checksum)
+        encode = None if self._encoded else partial(_refuse, str(self.problem))
+        arguments = (self.number, self._X, self._y, self._settings, self._dtype, False, encode, self.checksum)
         return Partition, arguments
 
     def __sizeof__(self) -> int:
@@ -157,6 +158,11 @@ class Partition:
         from dask.sizeof import sizeof
 
         return (0 if self._borrowed else int(sizeof(self._X))) + 24 * self.n_rows
+
+
+def _refuse(problem: str, X: Any) -> NoReturn:
+    """In place of an encoder that had that problem with `X` already."""
+    raise DataError(problem)
 
 
 def checksum_of(X: Any, y: NDArray[Any]) -> int:
