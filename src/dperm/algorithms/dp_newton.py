@@ -45,7 +45,7 @@ class DPNewtonSchedule(Schedule):
         overshoots, or the Hessian itself, which is faster close to the optimum and may diverge far from it.
     tail : float
         The last ``ceil(tail * steps)`` iterates are averaged; in (0, 1]. By default half of them are, and
-        earlier ones as far back as they show no drift.
+        earlier ones as far back as they show no drift; without noise the last one is the result.
     """
 
     steps: Setting[int] = Setting(check.step_count)
