@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.accounting.ledger.coins import rows_of
+from dperm.accounting.ledger.records import rows_of
 from dperm.data.dask.collections import blocks_of, is_dask_collection
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.mapped import mapped_array

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm.accounting import LedgerPart
-from dperm.accounting.ledger.coins import rows_of
+from dperm.accounting.ledger.records import rows_of
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.multiplicity import Multiplicity
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import betainc, rel_entr
 
 from dperm.accounting._checks import check_real, check_text, shown
+from dperm.accounting.ledger.records import Words, blocks_of, number_of, row_bytes
 from dperm.accounting.neighbours import Neighbours
-
-Words = NDArray[np.uint64]
-
-_BLOCK = 1 << 16  # records that are hashed at a time
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Coins:
         """Which records are in a part; `records` come without labels, which coins do not depend on."""
         if self.neighbors is Neighbours.ADD_OR_REMOVE:
             return self._are_in(part, self._digests(records))
-        return self._are_in(part, self._places(_number_of(records)))
+        return self._are_in(part, self._places(number_of(records)))
 
     def size(self, n: int, part: str) -> int:
         """How many of n records are in a part, if coins depend on positions."""
@@ -66,69 +63,8 @@ class Coins:
 
     def _digests(self, records: Any) -> Words:
         """64 bits for each record, equal for equal records."""
-        blocks = (_digests(_tokens(block), self.key) for block in _blocks_of(records))
+        blocks = (_digests(row_bytes(block, self.key), self.key) for block in blocks_of(records))
         return np.concatenate([*blocks, np.zeros(0, dtype="<u8")])
-
-
-# The bytes of a record, and the token of a cell, must depend on that record and that cell alone. The dtype of
-# a column depends on all its cells: one missing number turns integers into doubles, one string turns numbers
-# into objects, which must not change the coins of other records.
-
-
-def _tokens(records: Any) -> list[NDArray[np.uint8]] | NDArray[np.uint8]:
-    """The bytes of each record."""
-    if hasattr(records, "tocsr"):
-        return _entries(records.tocsr().copy())
-    if hasattr(records, "numeric") and hasattr(records, "codes"):  # a tabular matrix
-        columns = np.concatenate([np.asarray(records.numeric), np.asarray(records.codes)], axis=1)
-        return _bytes_of_numbers(columns)
-    if hasattr(records, "to_pandas"):  # Arrow tables, polars frames
-        records = records.to_pandas()
-    if not hasattr(records, "columns"):
-        records = np.asarray(records)
-        if records.dtype != object:
-            return _bytes_of_numbers(records.reshape(len(records), -1))
-        import pandas
-
-        records = pandas.DataFrame(records)
-    tokens = [_column_tokens(records.iloc[:, place]) for place in range(records.shape[1])]
-    return np.stack(tokens, axis=1).view(np.uint8)
-
-
-def _entries(rows: Any) -> list[NDArray[np.uint8]]:
-    """The bytes of the nonzero entries of each row."""
-    rows.sum_duplicates()
-    rows.eliminate_zeros()
-    places = rows.indices.astype("<i8").reshape(-1, 1).view(np.uint8)
-    pairs = np.concatenate([places, _bytes_of_numbers(rows.data.reshape(-1, 1))], axis=1)
-    return [pairs[a:b].ravel() for a, b in zip(rows.indptr[:-1], rows.indptr[1:], strict=True)]
-
-
-def _bytes_of_numbers(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Bytes of numbers as doubles, with -0 as 0 and all NaNs alike."""
-    doubles = np.ascontiguousarray(values, dtype="<f8") + 0.0
-    return np.where(np.isnan(doubles), np.nan, doubles).view(np.uint8)
-
-
-def _column_tokens(column: Any) -> Words:
-    """64 bits for each cell of a column."""
-    import pandas
-
-    if getattr(column.dtype, "kind", "O") in "biuf":  # the same as _cell_token for each cell
-        return _bytes_of_numbers(column.to_numpy(dtype="float64", na_value=math.nan)).view("<u8")
-    codes, distinct = pandas.factorize(column.astype(object), use_na_sentinel=True)
-    tokens = np.array([_cell_token(cell) for cell in [*distinct, None]], dtype="<u8")
-    return np.asarray(tokens[codes])  # the last one for -1, a missing cell
-
-
-def _cell_token(cell: Any) -> int:
-    """64 bits for a cell: a number, also one written as a string, or a hash; None and NaN are equal."""
-    try:
-        number = np.array([math.nan if cell is None else float(cell)])
-    except (TypeError, ValueError, OverflowError):
-        text = str(cell).encode(errors="surrogatepass")
-        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
-    return int(_bytes_of_numbers(number).view("<u8")[0])
 
 
 def _digests(rows: Iterable[NDArray[np.uint8]], key: bytes) -> Words:
@@ -140,40 +76,6 @@ def _digests(rows: Iterable[NDArray[np.uint8]], key: bytes) -> Words:
         return own.digest()
 
     return np.frombuffer(b"".join([digest(row) for row in rows]), dtype="<u8")
-
-
-def in_files(records: Any) -> bool:
-    """Whether these are `RecordFiles`; looks at the type, since a frame's columns are attributes, too."""
-    return hasattr(type(records), "blocks") and hasattr(type(records), "labelled_matrices")
-
-
-def _blocks_of(records: Any) -> Iterator[Any]:
-    if in_files(records):
-        return records.blocks()  # type: ignore[no-any-return]
-    starts = range(0, _number_of(records), _BLOCK)
-    return (rows_of(records, slice(at, at + _BLOCK)) for at in starts)
-
-
-def _number_of(records: Any) -> int:
-    if in_files(records):
-        return sum(block.num_rows for block in records.blocks())
-    sized = hasattr(records, "shape") or hasattr(records, "__len__")
-    if not sized or hasattr(records, "__dask_graph__"):
-        raise TypeError(
-            "records must be in memory (an array, a sparse matrix, a TabularMatrix or a data frame) or in "
-            "files opened by dperm.data.scan_parquet, to which a Dask collection can be written; got "
-            f"{type(records).__name__}"
-        )
-    return int(records.shape[0]) if hasattr(records, "shape") else len(records)
-
-
-def rows_of(values: Any, rows: slice | NDArray[np.int64]) -> Any:
-    """Rows of an array, a sparse or tabular matrix, or a data frame."""
-    if hasattr(values, "iloc"):
-        return values.iloc[rows]
-    if hasattr(values, "take") and hasattr(values, "to_pandas") and not isinstance(rows, slice):  # Arrow
-        return values.take(rows)
-    return values[rows] if hasattr(values, "shape") else np.asarray(values)[rows]
 
 
 def size_cap(n: int, share: float, equal: int, probability: float) -> int:

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from dperm.accounting._checks import check_delta, check_steps, shown
 from dperm.accounting._read_only import ReadOnlyMapping
 from dperm.accounting.ledger.account import Account
-from dperm.accounting.ledger.coins import Coins, in_files, rows_of, size_cap
+from dperm.accounting.ledger.coins import Coins, size_cap
 from dperm.accounting.ledger.cost import Cost, slack_units
 from dperm.accounting.ledger.entries import Entries
 from dperm.accounting.ledger.entry import LedgerEntry
+from dperm.accounting.ledger.records import in_files, rows_of
 from dperm.accounting.neighbours import Neighbours
 
 

@@ -1,0 +1,238 @@
+"""Records as a split reads them: their public format, and bytes that are equal for equal records only.
+
+Two records are equal if all their cells are: numbers by value, texts by their characters, missing cells
+always. The bytes of a record, and those of a cell, depend on that record and that cell alone. The dtype of a
+column depends on all its cells: one missing number turns integers into doubles, one string turns numbers into
+objects, which must not change the part of other records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import numbers
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+
+_BLOCK = 1 << 16  # records that are hashed at a time
+
+
+def row_bytes(records: Any, key: bytes) -> Iterable[NDArray[np.uint8]]:
+    """The bytes of each record in memory; `key` hashes cells that are no doubles."""
+    if hasattr(records, "tocsr"):
+        return _entries(records.tocsr().copy())
+    if hasattr(records, "numeric") and hasattr(records, "codes"):  # a tabular matrix
+        return _doubles(np.concatenate([np.asarray(records.numeric), np.asarray(records.codes)], axis=1))
+    if not hasattr(records, "columns"):
+        array = np.asarray(records).reshape(len(records), -1)
+        if _is_number(array.dtype):
+            return _numbers(array)
+        import pandas
+
+        records = pandas.DataFrame(array.astype(object))
+    elif hasattr(records, "to_pandas"):  # Arrow tables, polars frames
+        records = _as_pandas(records)
+    words = [_column_words(records.iloc[:, place], key) for place in range(records.shape[1])]
+    return np.concatenate([*words, np.zeros((len(records), 0), dtype="<u8")], axis=1).view(np.uint8)
+
+
+def _as_pandas(table: Any) -> Any:
+    return table.to_pandas(integer_object_nulls=True)  # not as doubles, which round
+
+
+def _entries(rows: Any) -> Iterator[NDArray[np.uint8]]:
+    """The bytes of the nonzero entries of each row."""
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    places = rows.indices.astype("<i8").reshape(-1, 1).view(np.uint8)
+    pairs = np.concatenate([places, _numbers(rows.data.reshape(-1, 1))], axis=1)
+    return (pairs[a:b].ravel() for a, b in zip(rows.indptr[:-1], rows.indptr[1:], strict=True))
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "biuf" and dtype.itemsize <= 8
+
+
+def _numbers(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Bytes of floating-point numbers as doubles, of integers as 64 bits."""
+    return _doubles(values) if values.dtype.kind == "f" else values.astype("<i8").view(np.uint8)
+
+
+def _doubles(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Bytes of numbers as doubles, with -0 as 0 and all NaNs alike."""
+    doubles = np.ascontiguousarray(values, dtype="<f8") + 0.0
+    return np.where(np.isnan(doubles), np.nan, doubles).view(np.uint8)
+
+
+def _column_words(column: Any, key: bytes) -> Words:
+    """128 bits for each cell of a column, see `_cell_words`."""
+    dtype = column.dtype
+    if getattr(dtype, "kind", "O") not in "biuf" or dtype.itemsize > 8:
+        places, cells = _distinct(column)
+        known = np.array([_cell_words(cell, key) for cell in [*cells, None]], dtype="<u8")
+        return np.asarray(known[places])  # the last one for -1, a missing cell
+    words = np.zeros((len(column), 2), dtype="<u8")
+    words[:, 1] = _doubles(column.to_numpy(dtype="float64", na_value=math.nan)).view("<u8")
+    if dtype.kind in "iu" and dtype.itemsize == 8:
+        integers = column.to_numpy(dtype="int64" if dtype.kind == "i" else "uint64", na_value=0)
+        large = ~_are_doubles(integers)
+        words[large, 0], words[large, 1] = np.where(integers[large] < 0, 4, 2), integers[large].view("<u8")
+    return words
+
+
+def _are_doubles(integers: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether a double is equal to each integer of 64 bits."""
+    doubles = integers.astype(np.float64)
+    inside = doubles < 2.0 ** (63 if integers.dtype.kind == "i" else 64)
+    return np.asarray(inside & (np.where(inside, doubles, 0.0).astype(integers.dtype) == integers))
+
+
+def _distinct(column: Any) -> tuple[NDArray[np.intp], Iterable[Any]]:
+    """The place of each cell among others, -1 if it is missing, and those."""
+    import pandas
+
+    if isinstance(column.dtype, pandas.CategoricalDtype):
+        return np.asarray(column.cat.codes), column.cat.categories
+    merged = getattr(column.dtype, "kind", "O") not in "Of"
+    if merged or pandas.api.types.infer_dtype(column, skipna=True) == "string":
+        places, cells = pandas.factorize(column)
+        return places, cells
+    # Objects of different types may compare equal: they are not merged.
+    return np.where(column.isna(), -1, np.arange(len(column))), list(column.to_numpy())
+
+
+def _cell_words(cell: Any, key: bytes) -> tuple[int, int]:
+    """128 bits for a cell, equal for equal numbers and equal texts only.
+
+    0 and a double; 2 or 4 and an integer of 64 bits, by its sign, that no double equals; else a keyed hash,
+    whose first word is odd.
+    """
+    if isinstance(cell, str):
+        return _hashed(f"text {cell}", key)
+    if cell is None or isinstance(cell, (numbers.Number, np.bool_)):
+        return _number_words(math.nan if cell is None else cell, key)
+    return _hashed(f"{type(cell).__name__} {cell.tolist() if isinstance(cell, np.ndarray) else cell}", key)
+
+
+def _number_words(number: Any, key: bytes) -> tuple[int, int]:
+    exact = int(number) if isinstance(number, (numbers.Integral, np.bool_)) else number
+    try:
+        double = float(exact)
+    except (TypeError, ValueError, OverflowError):  # complex numbers, integers beyond the range of doubles
+        return _hashed(f"number {exact}", key)
+    if double == exact or math.isnan(double):
+        return 0, int(_doubles(np.array([double])).view("<u8")[0])
+    if isinstance(exact, int) and -(2**63) <= exact < 2**64:
+        return 4 if exact < 0 else 2, exact % 2**64
+    return _hashed("number {}/{}".format(*exact.as_integer_ratio()), key)
+
+
+def _hashed(content: str, key: bytes) -> tuple[int, int]:
+    digest = hashlib.blake2b(content.encode(errors="surrogatepass"), digest_size=16, key=key, person=b"cell")
+    first, second = np.frombuffer(digest.digest(), dtype="<u8").tolist()
+    return first | 1, second
+
+
+# -- what is public about them ---------------------------------------------------------------------------
+
+
+def format_of(records: Any) -> dict[str, Any]:
+    """The public format of records: their kind, the number or names of their columns, and types.
+
+    Equal records have equal bytes only in the same format.
+    """
+    _check_can_be_split(records)
+    if in_files(records):
+        with closing(records.blocks()) as blocks:
+            records = next(blocks, None)
+        if records is None:
+            raise ValueError("the files hold no record to split")
+    if hasattr(records, "tocsr"):
+        return {"kind": "sparse matrix", "columns": records.shape[1], "type": _type_name(records.dtype)}
+    if hasattr(records, "numeric") and hasattr(records, "codes"):
+        layout = hashlib.sha256(repr(records.layout).encode()).hexdigest()
+        kind = _type_name(records.numeric.dtype)
+        return {"kind": "TabularMatrix", "columns": records.shape[1], "type": kind, "layout": layout}
+    if not hasattr(records, "columns"):
+        array = np.asarray(records)
+        width = math.prod(array.shape[1:])
+        return {"kind": "array", "columns": width, "type": _type_name(array.dtype)}
+    if hasattr(records, "to_pandas"):
+        records = _as_pandas(records[:0])  # types without contents
+    types = [_type_name(records.iloc[:, place].dtype) for place in range(records.shape[1])]
+    columns = [[str(name), kind] for name, kind in zip(records.columns, types, strict=True)]
+    return {"kind": "table", "columns": columns}
+
+
+def _type_name(dtype: Any) -> str:
+    """A class of types in which equal cells have equal bytes."""
+    kind = getattr(dtype, "kind", "O")
+    if hasattr(dtype, "categories"):
+        return _type_name(dtype.categories.dtype)
+    if kind in "biu":
+        return "integer"
+    return f"float{8 * dtype.itemsize}" if kind == "f" else {"M": "time", "m": "duration"}.get(kind, "text")
+
+
+def describe_format(known: Any) -> str:
+    """A format in words."""
+    kind, columns = known["kind"], known["columns"]
+    if kind != "table":
+        return f"{kind} with {columns} columns" + (f" of {known['type']}" if "type" in known else "")
+    listed = ", ".join(f"{name} ({kind})" for name, kind in columns[:20])
+    return f"table with {len(columns)} columns: {listed}{', ...' if len(columns) > 20 else ''}"
+
+
+# -- access ----------------------------------------------------------------------------------------------
+
+
+def in_files(records: Any) -> bool:
+    """Whether these are `RecordFiles`; looks at the type, since a frame's columns are attributes, too."""
+    return hasattr(type(records), "blocks") and hasattr(type(records), "labelled_matrices")
+
+
+def blocks_of(records: Any) -> Iterator[Any]:
+    """The records, some at a time."""
+    if in_files(records):
+        return records.blocks()  # type: ignore[no-any-return]
+    starts = range(0, number_of(records), _BLOCK)
+    return (rows_of(records, slice(at, at + _BLOCK)) for at in starts)
+
+
+def number_of(records: Any) -> int:
+    """The number of records.
+
+    Raises
+    ------
+    TypeError
+        If they cannot be split.
+    """
+    if in_files(records):
+        return sum(block.num_rows for block in records.blocks())
+    _check_can_be_split(records)
+    return int(records.shape[0]) if hasattr(records, "shape") else len(records)
+
+
+def _check_can_be_split(records: Any) -> None:
+    sized = hasattr(records, "shape") or hasattr(records, "__len__") or in_files(records)
+    if not sized or hasattr(records, "__dask_graph__"):
+        raise TypeError(
+            "records must be in memory (an array, a sparse matrix, a TabularMatrix or a data frame) or in "
+            "files opened by dperm.data.scan_parquet, to which a Dask collection can be written; got "
+            f"{type(records).__name__}"
+        )
+
+
+def rows_of(values: Any, rows: slice | NDArray[np.int64]) -> Any:
+    """Rows of an array, a sparse or tabular matrix, or a data frame."""
+    if hasattr(values, "iloc"):
+        return values.iloc[rows]
+    if hasattr(values, "take") and hasattr(values, "to_pandas") and not isinstance(rows, slice):  # Arrow
+        return values.take(rows)
+    return values[rows] if hasattr(values, "shape") else np.asarray(values)[rows]
