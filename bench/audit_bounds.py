@@ -17,7 +17,7 @@ from collections.abc import Callable
 from joblib.externals.loky import get_reusable_executor
 
 from dperm import audit
-from dperm.algorithms import dp_agd, majority, noisy_gd, noisy_gd_many
+from dperm.algorithms import dp_agd, majority, noisy_gd
 from dperm.audit.trainings import observe
 from dperm.objective.objective import Objective
 from measuring import command_line
@@ -46,12 +46,6 @@ def processor_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def fits_together(epsilon, delta, settings, objective, seeds):
-    """Several trainings of noisy gradient descent in lockstep."""
-    claim = {"epsilon": epsilon, "delta": delta, **settings}
-    return noisy_gd_many(objective, [claim | {"random_state": seed} for seed in seeds])
-
-
 def main() -> None:
     """Print one row per algorithm and observation."""
     arguments = command_line(
@@ -72,8 +66,7 @@ def main() -> None:
         run = functools.partial(fit, algorithm, arguments.epsilon, arguments.delta, settings)
         watch = audit.Transcript(run, pair)
         if observed == "weights":
-            together = functools.partial(fits_together, arguments.epsilon, arguments.delta, settings)
-            watch = audit.Coefficients(run, together)
+            watch = audit.Coefficients(run)
         start, before = time.perf_counter(), processor_seconds()
         observations = observe(
             watch, pair, arguments.trainings // 2, n_jobs=None, progress=False, random_state=1

@@ -33,7 +33,6 @@ ONE_PROCESS = {"confidence": 1 - 1e-6, "n_jobs": 1, "random_state": 0}
 
 def test_every_algorithm_has_a_configuration():
     public = {name for name in algorithms.__all__ if name[0].islower()}
-    public.remove("noisy_gd_many")  # noisy_gd several times, bit for bit
     assert public == set(CONFIGURATIONS)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from dperm import Bounded
-from dperm.private_values.separate_sums import SeparateSums
 
 SECRET = [271828, -314159, 161803]
 REFUSAL = "private: release it through a mechanism"
@@ -73,31 +72,12 @@ REFUSED = {
 }
 
 
-# A sequence of sums has a length, a truth value and elements, and adds to nothing.
-OF_A_SEQUENCE = {"list", "unpack", "len", "index", "slice", "bool", "in", "numpy sum"}
-
-
 @pytest.mark.parametrize("access", REFUSED)
 def test_no_operation_reveals_the_sum(access, vector, scores):
     for bounded in (vector, scores):
         with pytest.raises((TypeError, AttributeError, ValueError)) as error:
             REFUSED[access](bounded)
         assert not shows_secret(str(error.value))
-
-
-@pytest.mark.parametrize("access", sorted(set(REFUSED) - OF_A_SEQUENCE))
-def test_no_operation_reveals_separate_sums(access):
-    bounds = dict.fromkeys(("grids", "add_or_remove", "replace_one"), (0.25, 3.0, 1.0))
-    sums = SeparateSums(np.array(SECRET)[:, None], **bounds)
-    with pytest.raises((TypeError, AttributeError, ValueError)) as error:
-        REFUSED[access](sums)
-    assert not shows_secret(str(error.value))
-    assert not shows_secret(repr(sums) + str(list(sums)))
-    assert sums[1] is sums[1:][0]
-    with pytest.raises(AttributeError, match="cannot be changed"):
-        sums.grids = (1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match="as many grids and sensitivities"):
-        SeparateSums(np.zeros((2, 3), dtype=np.int64), **bounds)
 
 
 def shows_secret(text):
@@ -148,7 +128,6 @@ def test_public_attributes(vector, scores):
         "scores",
         "sensitivity",
         "score_range",
-        "stacked",
     }
 
 
@@ -176,7 +155,6 @@ def test_only_the_release_opens_a_bounded_value():
     package = Path(__file__).parents[1] / "src" / "dperm"
     allowed = {
         "private_values/bounded.py",
-        "private_values/separate_sums.py",
         "objective/second_moment_sums.py",
         "objective/stochastic_descent.py",
         "mechanisms/release.py",
@@ -205,21 +183,3 @@ def test_sensitivity_of_rounded_results_includes_the_rounding(size):
 def test_results_beyond_the_range_of_the_grid_are_clipped():
     rounded = Bounded.rounding(np.array([1e30, -1e30, 1.0]), add_or_remove=1e-3, replace_one=1e-3)
     assert rounded._integers.tolist()[:2] == [2**61, -(2**61)]
-
-
-def test_stacked_sums_are_bounded_together():
-    """One record moves all parts at once: the bound on the stacked sum is attained."""
-    parts = [
-        Bounded(np.array([steps, 0], dtype=np.int64), grid=grid, add_or_remove=steps * grid)
-        for steps, grid in ((3, 0.25), (4, 1.0))
-    ]
-    whole = Bounded.stacked(parts)
-    moved = np.linalg.norm(whole._integers * whole.grid)
-    assert moved == math.hypot(0.75, 4.0)
-    assert moved <= whole.sensitivity("add_or_remove") <= moved * (1 + 2.0**-49)
-    assert whole.sensitivity("replace_one") >= 2 * moved
-
-
-def test_scores_cannot_be_stacked(scores):
-    with pytest.raises(TypeError, match="scores"):
-        Bounded.stacked([scores, scores])

@@ -226,15 +226,6 @@ def test_sparse_rows(dtype, fit_intercept, width):
     assert_same(linear_sums(one, w, direction), linear_sums(other, w, direction))
 
 
-@dtypes
-@pytest.mark.parametrize("n_models", [1, 3, 9])
-def test_sums_of_several_models(instruction_set, dtype, n_models):
-    x, y, counts, *_ = rows_and_counts(150, 17, dtype)
-    one, many = pair("logistic", x, y, counts, row_norm=1.5, fit_intercept=True)
-    models = np.random.default_rng(n_models).normal(size=(n_models, one.dimension))
-    assert_same(*([each.clipped_gradient_sums(models, 0.5)] for each in (one, many)))
-
-
 def test_non_finite_records_contribute_nothing(instruction_set):
     x, y, counts, w, direction = rows_and_counts(60, 9, np.float64)
     x[5, 2], y[7], counts[5:8] = np.nan, np.inf, 4

@@ -319,7 +319,6 @@ def test_the_gil_is_released_during_a_pass():
         "sparse": lambda: sparse.clipped_gradient_sum(w, 1.0),
         "table": lambda: table.clipped_gradient_sum(w, 1.0),
         "softmax": lambda: softmax.clipped_gradient_sum(np.stack([w, w], axis=1), 1.0),
-        "models": lambda: objective.separate_gradient_sums(np.stack([w] * 4), 1.0),
         "gram": lambda: objective.gram_sum(),
         "sgd": lambda: objective._descent(plan, 1.0, 0.0).make(CyclicBatches(np.arange(200_000), 1000)),
         "axes": lambda: objective.coordinate_loss_sums(w, 0.1),

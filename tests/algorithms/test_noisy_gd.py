@@ -8,8 +8,8 @@ from sklearn.svm import LinearSVC
 
 from algorithms.problems import excess, objective, separable, zero_rows
 from dperm import Objective, datasets
-from dperm.accounting import Ledger, gdp_mu, units
-from dperm.algorithms import dp_sgd, fit, noisy_gd, noisy_gd_many, nonprivate, preconditioned_gd
+from dperm.accounting import gdp_mu, units
+from dperm.algorithms import dp_sgd, fit, noisy_gd, nonprivate, preconditioned_gd
 from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule, typical_curvature
 from dperm.algorithms.problem import PublicProblem
 from dperm.errors import BudgetExceededError, PrivacyWarning
@@ -266,84 +266,6 @@ def test_curvature_bound_of_the_clipped_logistic_loss_is_attained():
         assert curvature <= bound * (1 + 1e-4)
         worst = max(worst, curvature / bound)
     assert worst > 0.95
-
-
-# -- several fits together ---------------------------------------------------------------------------
-
-
-def test_fits_together_equal_separate_fits():
-    obj = objective()
-    fits = [
-        {"epsilon": 0.1, "delta": 1e-6, "random_state": 1},
-        {"epsilon": 3.0, "delta": 1e-6, "random_state": 1, "steps": 7},
-        {"epsilon": 1.0, "delta": 1e-5, "random_state": 2, "steps": 30, "clip": 1e-4, "radius": 2.0},
-        {"epsilon": math.inf, "delta": 1e-6, "momentum": 0.5, "steps": 60, "neighbors": "replace_one"},
-    ]
-    together = noisy_gd_many(obj, fits)
-    alone = [noisy_gd(obj, learn_scales=False, **settings) for settings in fits]
-    for one, other in zip(together, alone, strict=True):
-        assert one.coef.tolist() == other.coef.tolist()
-        assert one.history == other.history
-        assert one.n_iter == other.n_iter
-        assert one.privacy.to_dict() == other.privacy.to_dict()
-    assert noisy_gd_many(obj, []) == []
-
-
-def test_fits_together_charge_their_ledgers():
-    ledgers = [Ledger(1.0, 1e-5), Ledger(2.0, 1e-5)]
-    fits = [
-        {"epsilon": 0.5, "delta": 1e-6, "steps": 3, "ledger": ledger} for ledger in [*ledgers, ledgers[1]]
-    ]
-    noisy_gd_many(objective(), fits)
-    charged = [[(entry.epsilon, entry.delta) for entry in ledger.history()] for ledger in ledgers]
-    assert charged == [[(0.5, 1e-6)], [(0.5, 1e-6)] * 2]
-    with pytest.raises(BudgetExceededError):
-        noisy_gd_many(objective(), [{"epsilon": 5.0, "delta": 1e-6, "ledger": ledgers[0]}])
-
-
-def test_cross_validation_over_budgets():
-    """A fit without a fold equals one on the other records, with n_public unchanged."""
-    rng = np.random.default_rng(0)
-    x, y, folds = rng.normal(size=(300, 4)), rng.choice([-1.0, 1.0], 300), rng.integers(-1, 3, 300)
-    obj = Objective("logistic", x, y, row_norm=2.0)
-    common = {"delta": 1e-6, "random_state": 1, "neighbors": "replace_one"}
-    fits = [common | {"epsilon": e, "steps": 6, "fold": fold} for e in (0.5, 2.0) for fold in range(3)]
-    fits.append(common | {"epsilon": 1.0, "steps": 9})
-    for own, result in zip(fits, noisy_gd_many(obj, fits, folds=folds), strict=True):
-        fold = own.pop("fold", None)
-        seen = folds != fold if fold is not None else np.ones(300, bool)
-        part = Objective("logistic", x[seen], y[seen], row_norm=2.0, n_public=300)
-        assert result.coef.tolist() == noisy_gd(part, learn_scales=False, **own).coef.tolist()
-
-
-@pytest.mark.parametrize(
-    ("folds", "fold", "message"),
-    [
-        (None, 0, "give folds"),
-        (np.zeros(3, int), 0, "folds must hold an integer for each"),
-        (np.zeros(50), 0, "folds must hold an integer for each"),
-        (np.zeros(50, int), 0.5, "fold must be the number of a fold"),
-    ],
-)
-def test_folds_are_checked_before_the_charge(folds, fold, message):
-    ledger = Ledger(1.0, 1e-5)
-    obj = Objective("logistic", np.ones((50, 2)), np.ones(50), row_norm=2.0)
-    with pytest.raises(ValueError, match=message):
-        noisy_gd_many(obj, [{"epsilon": 0.1, "delta": 1e-6, "ledger": ledger, "fold": fold}], folds=folds)
-    assert not ledger.history()
-
-
-def test_fits_together_share_a_pass_per_step(monkeypatch):
-    obj, calls = objective(), []
-    sums = Objective.separate_gradient_sums
-
-    def counted(self, weights, *args, **keywords):
-        calls.append(len(weights))
-        return sums(self, weights, *args, **keywords)
-
-    monkeypatch.setattr(Objective, "separate_gradient_sums", counted)
-    noisy_gd_many(obj, [{"epsilon": 1.0, "delta": 1e-6, "steps": steps} for steps in (2, 5, 3)])
-    assert calls == [3, 3, 2, 1, 1]
 
 
 # Without whitening, thresholds and shrinkage it takes the same steps.

@@ -99,8 +99,6 @@ def defaults(name, obj):
     algorithm = getattr(algorithms, name)
     if name == "nonprivate":
         return algorithm(obj)
-    if name == "noisy_gd_many":
-        return algorithm(obj, [{"epsilon": math.inf, "delta": 1e-6, "random_state": 0}])[0]
     return algorithm(obj, math.inf, 1e-6, random_state=0)
 
 

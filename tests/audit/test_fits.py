@@ -11,7 +11,6 @@ from scipy.stats import norm
 
 from dperm import algorithms, audit
 from dperm.audit import fits, worst_case_neighbours
-from dperm.audit.trainings import observe
 from dperm.private_values.bounded import Bounded
 from reference.noisy_selection import permute_and_flip_probabilities
 
@@ -86,36 +85,6 @@ def test_watching_a_fit_does_not_change_it():
     fit(pair.second, 3)
     np.testing.assert_array_equal(audit.Coefficients(run)(pair.second, 3), results[0].coef)
     assert results[0].history == results[1].history
-
-
-def noisy(objective, seed):
-    return algorithms.noisy_gd(objective, 1.0, 1e-5, steps=4, learn_scales=False, random_state=seed)
-
-
-def noisy_together(objective, seeds):
-    claim = {"epsilon": 1.0, "delta": 1e-5, "steps": 4}
-    return algorithms.noisy_gd_many(objective, [claim | {"random_state": seed} for seed in seeds])
-
-
-def test_trainings_together_are_those_one_by_one():
-    pair = worst_case_neighbours(n=20, d=2)
-    calls = []
-
-    def together(objective, seeds):
-        calls.append(len(seeds))
-        return noisy_together(objective, seeds)
-
-    observed = [
-        observe(fit, pair, 70, n_jobs=1, progress=False, random_state=1)
-        for fit in (audit.Coefficients(noisy), audit.Coefficients(noisy, together))
-    ]
-    np.testing.assert_array_equal(observed[0], observed[1])
-    assert sum(calls) == 2 * 70
-    together_once = audit.Coefficients(noisy, together)
-    calls.clear()
-    made = together_once.together(pair.first, range(70))
-    assert calls == [32, 32, 6]  # no more than share the caches
-    np.testing.assert_array_equal(made[69], together_once(pair.first, 69))
 
 
 def test_the_objective_stays_at_home_when_data_travel():

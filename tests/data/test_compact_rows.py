@@ -59,11 +59,6 @@ def sums_of(objective):
         "gradients": lambda o: o.clipped_gradient_sum(w, CLIP),
         "gradients, kept predictions": lambda o: o.clipped_gradient_sum(w, CLIP, keep_predictions=True),
         "losses along a line": lambda o: o.clipped_loss_sums(w, w, [0.0, 0.1, 0.7], 1.5),
-        "gradients of two models": lambda o: o.clipped_gradient_sums([w, -w], CLIP),
-        "gradients of eight models": lambda o: o.clipped_gradient_sums(np.linspace(-w, w, 8), CLIP),
-        "gradients of two models on folds": lambda o: o.clipped_gradient_sums(
-            [w, -w], CLIP, folds=np.arange(N) % 2, left_out=[0, 1]
-        ),
         "losses along the axes": lambda o: o.coordinate_loss_sums(w, 0.1, 1.5),
         "outer products": lambda o: o.gram_sum(),
         "second derivatives": lambda o: o.hessian_sum(w, 0.3),

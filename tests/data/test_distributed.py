@@ -29,7 +29,6 @@ from dperm.algorithms import (
     dp_sgd_gradient,
     dp_sgd_output,
     noisy_gd,
-    noisy_gd_many,
     preconditioned_gd,
     rrpsgd,
 )
@@ -130,37 +129,6 @@ def test_predictions_stay_on_the_workers_until_asked_for(client):
 
 
 # -- fits ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("classes", [None, 3])
-def test_models_together_are_those_of_one_machine_in_as_many_calls_as_one(client, monkeypatch, classes):
-    X, y = random_records(N, D)
-    if classes is not None:
-        y = np.arange(N, dtype=np.float64) % classes
-    loss = "logistic" if classes is None else Softmax(classes)
-    there, here = both(loss, X, y, CUTS["uneven"], row_norm=2.0)
-    fits = [{"epsilon": 2.0**k, "delta": 1e-6, "random_state": k, "steps": 4 + k} for k in range(3)]
-    calls = []
-    replies = DistributedRows._replies
-    monkeypatch.setattr(
-        DistributedRows, "_replies", lambda self, *given: calls.append(given) or replies(self, *given)
-    )
-    together = noisy_gd_many(there, fits)
-    assert len(calls) == max(own["steps"] for own in fits)
-    for own, fit in zip(fits, together, strict=True):
-        np.testing.assert_array_equal(fit.coef, noisy_gd(here, learn_scales=False, **own).coef)
-
-
-def test_folds_of_partitions_are_refused_before_a_charge(client):
-    there, _ = both("logistic", *random_records(N, D), CUTS["even"])
-    ledger = Ledger(10.0, 1e-3, allow_seeded=True)
-    with pytest.raises(DataError, match="folds of records cannot be had of partitions"):
-        noisy_gd_many(
-            there,
-            [{"epsilon": 1.0, "delta": 1e-6, "fold": 0, "ledger": ledger}],
-            folds=np.arange(N) % 2,
-        )
-    assert ledger.spent == 0.0
 
 
 # -- samples ---------------------------------------------------------------------------------------------

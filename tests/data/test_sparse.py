@@ -209,20 +209,6 @@ def test_aggregated():
     np.testing.assert_array_equal(*fits)
 
 
-@pytest.mark.parametrize("counted", [False, True])
-def test_several_models(counted):
-    matrix, y = problem()
-    counts = np.arange(N_ROWS) % 4 if counted else None
-    w = np.random.default_rng(2).normal(size=(3, WIDTH + 1))
-    folds = np.random.default_rng(3).integers(0, 3, N_ROWS if counts is None else int(counts.sum()))
-    for chosen in (None, folds.astype(np.int32)):
-        got, expected = (
-            objective(X, y, counts=counts).clipped_gradient_sums(w, 0.5, folds=chosen)
-            for X in (matrix, matrix.toarray())
-        )
-        np.testing.assert_array_equal(release_without_privacy(got), release_without_privacy(expected))
-
-
 def test_one_record_moves_sums_within_the_bound():
     matrix, y = problem()
     w = np.random.default_rng(0).normal(size=WIDTH + 1)

@@ -12,10 +12,8 @@ from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import replace_noise
-from dperm.mechanisms.random_source import random_source
-from dperm.mechanisms.release import Releaser, gaussian_sums
+from dperm.mechanisms.release import Releaser
 from dperm.private_values.bounded import Bounded
-from dperm.private_values.separate_sums import SeparateSums
 from reference.goodness_of_fit import assert_fits, assert_rate
 from reference.noisy_selection import permute_and_flip_probabilities
 
@@ -74,89 +72,6 @@ def test_charge_comes_before_the_draw(noise):
         release(door)
     assert spent_at_draw == [event.cost_units("gdp")]
     assert door.budget.spent_units == event.cost_units("gdp")  # over-counted, never under-counted
-
-
-def test_equal_sums_have_the_noise_of_single_releases_and_one_charge():
-    steps = 3000
-    single, several = releaser(epsilon=50.0), releaser(epsilon=50.0)
-    next_sum = several.gaussian_sums(20.0, steps)
-    sums = [Bounded(np.arange(3) * k, grid=2.0**-10, add_or_remove=1.0) for k in range(steps)]
-    for private in sums:
-        assert np.array_equal(next_sum(private), single.gaussian_sum(private, 20.0))
-        assert several.budget.spent_units == GaussianRelease(20.0).cost_units("gdp") * steps
-    assert several.releases == single.releases
-    with pytest.raises(ValueError, match="as many sums as were charged"):
-        next_sum(sums[0])
-
-
-def test_equal_sums_are_equal_and_within_the_budget():
-    door = releaser(epsilon=50.0)
-    next_sum = door.gaussian_sums(20.0, 10)
-    next_sum(vector_sum())
-    for other in (vector_sum(d=4), vector_sum(add_or_remove=2.0)):
-        with pytest.raises(ValueError, match="with the same sensitivity"):
-            next_sum(other)
-    with pytest.raises(TypeError, match="through select"):
-        next_sum(scores((1, 2, 3)))
-    poor = releaser()
-    no_noise = replace_noise(gaussian=None, gaussian_ahead=None)  # any draw would be a TypeError
-    with no_noise, pytest.raises(BudgetExceededError):
-        poor.gaussian_sums(5.0, 10_000)(vector_sum())
-    assert not poor.releases
-    assert poor.budget.spent_units == 0
-
-
-@pytest.mark.parametrize("n_threads", [1, 2, 3])
-def test_sums_of_several_fits_have_the_noise_and_the_charges_of_single_releases(n_threads):
-    steps, multipliers, bounds = 2500, (20.0, 30.0, 25.0), (1.0, 4.0, 0.5)
-    together = [releaser(epsilon=80.0, seed=seed) for seed in range(3)]
-    single = [releaser(epsilon=80.0, seed=seed) for seed in range(3)]
-    noisy_sums = gaussian_sums(together, multipliers, steps, n_threads)
-    for t in range(steps):
-        sums = SeparateSums(
-            np.arange(6).reshape(3, 2) + t,
-            grids=(2.0**-10, 2.0**-8, 2.0**-12),
-            add_or_remove=bounds,
-            replace_one=(1.5, 8.0, 1.0),
-        )
-        ones = zip(single, sums, multipliers, strict=True)
-        assert np.array_equal(
-            noisy_sums(sums), [door.gaussian_sum(own, multiplier) for door, own, multiplier in ones]
-        )
-        for door, multiplier in zip(together, multipliers, strict=True):
-            assert door.budget.spent_units == GaussianRelease(multiplier).cost_units("gdp") * steps
-    assert [door.releases for door in together] == [door.releases for door in single]
-    with pytest.raises(ValueError, match="as many sums as were charged"):
-        noisy_sums(sums)
-    with pytest.raises(ValueError, match="zip"):
-        gaussian_sums(together, multipliers, 2)(sums[:2])
-
-
-def test_fits_that_share_a_source_draw_in_turn():
-    def noise(n_threads):
-        source = random_source(1)
-        doors = [releaser(epsilon=80.0, seed=source) for _ in range(4)]
-        sums = SeparateSums(
-            np.zeros((4, 2048), dtype=np.int64),
-            grids=(1.0,) * 4,
-            add_or_remove=(64.0,) * 4,
-            replace_one=(128.0,) * 4,
-        )
-        return gaussian_sums(doors, (20.0,) * 4, 2, n_threads)(sums)
-
-    assert np.array_equal(noise(1), noise(4))
-
-
-def test_no_noise_is_drawn_unless_every_fit_can_pay():
-    sums = SeparateSums(
-        np.zeros((2, 3), dtype=np.int64),
-        grids=(1.0, 1.0),
-        add_or_remove=(64.0,) * 2,
-        replace_one=(128.0,) * 2,
-    )
-    doors = [releaser(epsilon=50.0), releaser(epsilon=0.01)]
-    with replace_noise(gaussian=None, gaussian_ahead=None), pytest.raises(BudgetExceededError):
-        gaussian_sums(doors, (20.0, 20.0), 100)(sums)
 
 
 def test_a_release_over_budget_draws_nothing():

@@ -78,9 +78,8 @@ def test_sums_equal_numpy(dtype, loss):
     def losses(at):
         return weights * numpy_kernels.losses(loss, x, y, at, **scaled)
 
-    models = objective.separate_gradient_sums([w, -w], [0.3, 0.5])
-    for got, at, clip in [(objective.clipped_gradient_sum(w, 0.3), w, 0.3), (models[1], -w, 0.5)]:
-        np.testing.assert_allclose(opened(got), clipped(gradients(at), clip).sum(axis=0), **close)
+    gradient_sum = opened(objective.clipped_gradient_sum(w, 0.3))
+    np.testing.assert_allclose(gradient_sum, clipped(gradients(w), 0.3).sum(axis=0), **close)
     for steps in (STEPS, EVEN_STEPS):
         expected = [np.minimum(losses(w - step * direction), 0.8).sum() for step in steps]
         sums = opened(objective.clipped_loss_sums(w, direction, steps, 0.8))
@@ -124,8 +123,6 @@ SUMS = {
     "gradient": lambda o, w: o.clipped_gradient_sum(w, 0.3),
     "line": lambda o, w: o.clipped_loss_sums(w, -w, STEPS, 0.8),
     "even line": lambda o, w: o.clipped_loss_sums(w, -w, EVEN_STEPS, 0.8),
-    "models": lambda o, w: o.clipped_gradient_sums([w, -w, w / 2, w, w, w], 0.3),
-    "models and folds": lambda o, w: o.clipped_gradient_sums([w, -w], 0.3, folds=np.arange(o._n_rows) % 2),
     "mapped": lambda o, w: o.mapped_gradient_sum(w, 0.3, IMAGE),
     "hessian": lambda o, w: o.hessian_sum(w),
     "batch": lambda o, w: o.clipped_gradient_sum(w, 0.3, rows=a_batch(o)),
@@ -161,7 +158,7 @@ def test_weights_stay_with_their_records(sums):
     kinds = {kind: make(each, w) for kind, each in of_kinds(**weighted).items()}
     assert same(kinds["table"], kinds["dense"])
     assert same(kinds["sparse"], kinds["dense"])
-    if sums in ("models and folds", "batch", "mapped"):
+    if sums in ("batch", "mapped"):
         return  # depend on positions or the batch drawn, or round again after mapping
     total = 0
     for i in range(N):
@@ -186,7 +183,7 @@ def test_weights_of_merged_records():
     w = rng.normal(size=D)
     for name, make in SUMS.items():
         assert same(make(plain, w), make(merged, w)), name
-        if "folds" not in name and name != "batch":
+        if name != "batch":
             assert same(make(plain, w), make(counted, w)), name
     assert merged._rows.compact._rows is not None
     descents = [small_fit("dp_sgd", each, batch_size=64).coef for each in (plain, merged)]
@@ -440,8 +437,6 @@ def test_private_frequencies_need_noise():
     for own in ({"epsilon": math.inf}, {"epsilon": 0.5, "calibration": "paper"}):
         with pytest.raises(ValueError, match="needs a finite epsilon and calibration='tight'"):
             algorithms.noisy_gd(objective, delta=1e-6, **own)
-    with pytest.raises(ValueError, match="fits in lockstep"):
-        algorithms.noisy_gd_many(objective, [{"epsilon": 1.0, "delta": 1e-6}])
     with pytest.raises(ValueError, match="frequencies of the classes"):
         algorithms.nonprivate(objective)
 

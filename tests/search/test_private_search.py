@@ -515,8 +515,7 @@ class TestNothingLeaks:
         assert capfd.readouterr() == ("", "")
 
 
-def test_lockstep_gives_what_each_fit_gives_alone():
-    """Bit for bit the results of separate fits with the same noise."""
+def test_fits_to_shared_records_are_those_of_each_model_alone():
     from dperm.estimators.shared_records import SharedRecords
 
     X, y = records()

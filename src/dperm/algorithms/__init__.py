@@ -9,7 +9,7 @@ from dperm.algorithms.dp_sgd_output import dp_sgd_output
 from dperm.algorithms.fit import FitResult
 from dperm.algorithms.inference import Estimates, InferenceResult
 from dperm.algorithms.majority import majority
-from dperm.algorithms.noisy_gd import noisy_gd, noisy_gd_many
+from dperm.algorithms.noisy_gd import noisy_gd
 from dperm.algorithms.noisy_newton import noisy_newton
 from dperm.algorithms.nonprivate import nonprivate
 from dperm.algorithms.objective_perturbation import objective_perturbation
@@ -33,7 +33,6 @@ __all__ = [
     "dp_sgd_output",
     "majority",
     "noisy_gd",
-    "noisy_gd_many",
     "noisy_newton",
     "nonprivate",
     "objective_perturbation",

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import copy
 import functools
-import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, asdict, dataclass, field, is_dataclass
 from types import EllipsisType
@@ -410,17 +409,6 @@ class Fit:
             notes=notes,
         )
         return FitResult(coef=coef, privacy=privacy, n_iter=n_iter, history=self.history)
-
-
-def report_each(fits: Sequence[Fit], iteration: int, coefs: Array, gradients: Array) -> None:
-    """Report the weights and gradients of several fits as `Fit.report` does; their first axis is the fits."""
-    flat = gradients.reshape(len(fits), -1)
-    norms = np.sqrt(np.einsum("ki,ki->k", flat, flat)).tolist()
-    logged = log.isEnabledFor(logging.DEBUG)
-    for fit, coef, gradient, norm in zip(fits, coefs, gradients, norms, strict=True):
-        fit.history.append({"gradient_norm": norm})
-        if logged or fit.callback is not None:
-            fit.show(iteration, coef, gradient=gradient)
 
 
 def exact_statement(objective: Objective, mechanism: str, accesses: int) -> PrivacyStatement:

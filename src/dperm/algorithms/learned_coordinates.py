@@ -155,10 +155,13 @@ class Frame:
         """The coordinates of the rows, for second moments; None for the original ones."""
         return None if self.linear_map is None else RowScaling(self.linear_map.factors, self.problem.row_norm)
 
-    def gradient_sum(self, objective: Objective, w: Array, clip: float) -> Bounded:
-        """Sum of the records' gradients in these coordinates, each clipped to norm `clip`."""
+    def gradient_sum(self, objective: Objective, w: Array, clip: float, radius: float = math.inf) -> Bounded:
+        """Sum of the records' gradients in these coordinates, each clipped to norm `clip`.
+
+        In the original ones, `radius` bounds the norm of `w`, which may tighten the sensitivity.
+        """
         if self.linear_map is None:
-            return objective.clipped_gradient_sum(w, clip)
+            return objective.clipped_gradient_sum(w, clip, radius=radius)
         return objective.mapped_gradient_sum(w, clip, self.linear_map)
 
     def step_sizes(self, sizes: Array, momentum: float, l2: float) -> Array:

@@ -7,22 +7,15 @@ accounting of Gaussian differential privacy.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from dperm.accounting import Neighbours
-from dperm.accounting.ledger.terms import relation_of
 from dperm.algorithms import settings as check
 from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, FitResult, PublishedTerms, report_each
+from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
 from dperm.algorithms.learned_coordinates import Frame
-from dperm.algorithms.lockstep import Descent, GradientRequest, alone, in_lockstep
 from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import (
@@ -36,11 +29,9 @@ from dperm.algorithms.rules_of_thumb import (
 )
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.algorithms.step_sizes import StepSize, shrinking, step_size, step_sizes
-from dperm.algorithms.suffix_average import SuffixAverage, average_of
+from dperm.algorithms.suffix_average import average_of
 from dperm.losses import Loss
-from dperm.mechanisms.release import Releaser, gaussian_sums
-from dperm.objective.objective import Array, Objective
-from dperm.objective.projection import project_each
+from dperm.objective.projection import project
 
 
 class NoisyGDSchedule(Schedule):
@@ -231,25 +222,6 @@ def noisy_gd(fit: Fit, given: NoisyGDArguments) -> FitResult:
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    return alone(fit.objective, _descent([_opened(fit, given)]))
-
-
-@dataclass(frozen=True)
-class _OpenFit:
-    """A fit that was charged, and the settings of its descent."""
-
-    fit: Fit
-    release: Releaser
-    frame: Frame
-    schedule: NoisyGDArguments
-    sizes: Array  # of the steps
-    average: SuffixAverage
-    multiplier: float
-    fold: int = -1  # that it leaves out
-
-
-def _opened(fit: Fit, given: NoisyGDArguments, fold: int = -1) -> _OpenFit:
-    """Check and charge a fit, and learn its scales."""
     scales = scales_to_learn(fit, given)
     problem = fit.problem.without(scales.together)
     schedule = _completed(given, problem)
@@ -274,7 +246,22 @@ def _opened(fit: Fit, given: NoisyGDArguments, fold: int = -1) -> _OpenFit:
     sizes = frame.step_sizes(sizes, schedule.momentum, fit.objective.l2)
     extended = "tail" not in given.chosen
     average = average_of(schedule.steps + 1, schedule.tail, extended=extended, units=frame.factors)
-    return _OpenFit(fit, release, frame, schedule, sizes, average, multiplier, fold)
+
+    objective, w = fit.objective, frame.start
+    velocity = np.zeros_like(w)
+    average.add(w)
+    for t, size in enumerate(sizes, 1):
+        # 1. noisy gradient of the clipped mean loss, and of the ridge term
+        gradient_sum = frame.gradient_sum(objective, w, schedule.clip, schedule.radius)
+        noisy_sum = release.gaussian_sum(gradient_sum, multiplier)
+        gradient = noisy_sum / fit.n + frame.factors * objective.penalty_gradient(w)
+        # 2. heavy ball and projection: post-processing
+        velocity = schedule.momentum * velocity - size * gradient
+        w = project(w + frame.factors * velocity, schedule.radius)
+        average.add(w)
+        fit.report(t, w, gradient=gradient)
+    mechanism = frame.in_words("full-batch gradient descent, Gaussian noise on each clipped gradient sum")
+    return fit.result(average.mean(), mechanism, n_iter=schedule.steps, clip=schedule.clip)
 
 
 def _completed(given: NoisyGDArguments, problem: PublicProblem) -> NoisyGDArguments:
@@ -286,169 +273,6 @@ def _completed(given: NoisyGDArguments, problem: PublicProblem) -> NoisyGDArgume
     return replace(schedule, step_size=shrinking(default.step_size, schedule.steps))
 
 
-def _descent(fits: Sequence[_OpenFit]) -> Descent:
-    """Descend for fits that take equally many steps; only a fit alone has learned a frame."""
-    first, schedules = fits[0], [own.schedule for own in fits]
-    frame, steps, shape = first.frame, first.schedule.steps, first.fit.objective.shape
-
-    axes = len(fits), *[1] * len(shape)  # one for the fits and one for each of a weight's
-    n = np.reshape([own.fit.n for own in fits], axes)
-    momentum = np.reshape([own.momentum for own in schedules], axes)
-    sizes = np.reshape(np.transpose([own.sizes for own in fits]), (steps, *axes))
-    ridge = np.stack([own.fit.objective.penalty_gradient(np.ones(shape)) for own in fits])
-    clips, radii = [own.clip for own in schedules], [own.radius for own in schedules]
-
-    w = np.stack([own.frame.start for own in fits])
-    velocity = np.zeros_like(w)
-    averages = [own.average for own in fits]
-    _add_each(averages, w)
-    releasers, multipliers = [own.release for own in fits], [own.multiplier for own in fits]
-    noisy_sums = gaussian_sums(releasers, multipliers, steps, first.fit.objective.n_threads)
-    for t in range(1, steps + 1):
-        # 1. noisy gradient of the clipped mean loss, and of the ridge term
-        gradient_sums = yield GradientRequest(w, clips, radii, frame.linear_map)
-        gradient = noisy_sums(gradient_sums) / n + frame.factors * (ridge * w)
-        # 2. heavy ball and projection: post-processing
-        velocity = momentum * velocity - sizes[t - 1] * gradient
-        w = project_each(w + frame.factors * velocity, radii)
-        _add_each(averages, w)
-        report_each([own.fit for own in fits], t, w, gradient)
-    mechanism = frame.in_words("full-batch gradient descent, Gaussian noise on each clipped gradient sum")
-    return [
-        own.fit.result(average.mean(), mechanism, n_iter=steps, clip=clip)
-        for own, average, clip in zip(fits, averages, clips, strict=True)
-    ]
-
-
-def _add_each(averages: Iterable[SuffixAverage], w: Array) -> None:
-    for average, own in zip(averages, w, strict=True):
-        average.add(own)
-
-
 def _published_multiplier(fit: Fit, steps: int) -> float:
     """The noise of the notes: the textbook Gaussian mechanism with a factor of ``sqrt(steps + 1)``."""
     return math.sqrt(steps + 1) * (math.sqrt(2.0 * math.log(1.25 / fit.delta)) / fit.epsilon)
-
-
-def noisy_gd_many(
-    objective: Objective, fits: Iterable[Mapping[str, Any]], *, folds: ArrayLike | None = None
-) -> list[FitResult]:
-    """Several fits of `noisy_gd` on the same records, which are read once per step for all of them.
-
-    For repeated fits over seeds, budgets, settings or cross-validation folds. Fits with fewer steps end
-    earlier. Every fit charges its own ledger, and its result is that of ``noisy_gd(objective,
-    learn_scales=False, **settings)``, bit for bit for the same seed.
-
-    Parameters
-    ----------
-    objective : Objective
-        Any loss. Faster than separate fits for dense rows and tables with a loss of one prediction, and for
-        files and Dask collections (the latter without folds) with any loss.
-    fits : iterable of mappings
-        The keyword arguments of :func:`noisy_gd`: ``epsilon`` and ``delta`` at least;
-        ``learn_scales="auto"`` means False, as fits in different coordinates cannot share a pass. With
-        `folds` also ``"fold"``: the number of the fold to leave out, if any.
-    folds : (n_samples,) array_like of int, optional
-        The fold of each record, drawn independently of the data, and public; -1 for none. They go by
-        position, so fits must be for ``neighbors="replace_one"``.
-
-    Returns
-    -------
-    list of FitResult
-        In the order of `fits`. Each is (epsilon, delta)-DP; several of them compose as separate fits do.
-
-    Raises
-    ------
-    ValueError, BudgetExceededError
-        As `noisy_gd`, at the first fit that is refused; earlier fits stay charged. Also, before any is
-        charged, if `folds` or a ``"fold"`` is invalid, or no record is in that fold.
-
-    Notes
-    -----
-    A cross-validation over budgets reads the data once per step for all its fits; scikit-learn's
-    ``GridSearchCV`` trains one model at a time and cannot. Gradient sums are divided by `n_public`, also in
-    fits that leave out a fold and sum over fewer records. Scores on the left-out records are not private:
-    release them with noise, or use them only for research on public data.
-
-    Examples
-    --------
-    >>> common = {"delta": 1e-6, "neighbors": "replace_one"}
-    >>> settings = [{"epsilon": epsilon, **common} for epsilon in (0.1, 0.4, 1.6)]
-    >>> results = noisy_gd_many(objective, settings)  # doctest: +SKIP
-
-    Three budgets on five folds, fifteen models:
-
-    >>> folds = np.random.default_rng(0).integers(5, size=objective.n_public)  # doctest: +SKIP
-    >>> crossed = [own | {"fold": fold} for own in settings for fold in range(5)]
-    >>> results = noisy_gd_many(objective, crossed, folds=folds)  # doctest: +SKIP
-    """
-    settings = [dict(own) for own in fits]
-    public_folds = None if folds is None else objective._public_folds(folds)
-    known = None if public_folds is None else np.unique(public_folds[public_folds >= 0])
-    left_out = [_fold(own.pop("fold", -1), known) for own in settings]
-    if public_folds is not None:
-        _check_folds_by_position(settings)
-    return fit_together([objective] * len(settings), settings, public_folds, left_out)
-
-
-def _check_folds_by_position(settings: Iterable[Mapping[str, Any]]) -> None:
-    for own in settings:
-        if relation_of(own.get("neighbors"), own.get("ledger")) is not Neighbours.REPLACE_ONE:
-            raise ValueError(
-                "folds go by position: under neighbors='add_or_remove' one record more moves all later ones "
-                "to other folds. Pass neighbors='replace_one', or split the records with ledger.split, which "
-                "goes by their content"
-            )
-
-
-def fit_together(
-    objectives: Sequence[Objective],
-    settings: Sequence[Mapping[str, Any]],
-    folds: NDArray[np.int32] | None = None,
-    left_out: Iterable[int] | None = None,
-) -> list[FitResult]:
-    """`noisy_gd` for each objective with its settings; the objectives may differ in their ridge terms.
-
-    With `folds`, fit k does not see the records of fold ``left_out[k]``.
-    """
-    if not settings:
-        return []
-    unseen = [-1] * len(settings) if left_out is None else list(left_out)
-    fits = [_opened_without_scales(*own) for own in zip(objectives, settings, unseen, strict=True)]
-    # Fits with equally many steps share arrays, too.
-    alike: dict[int, list[int]] = {}
-    for k, own in enumerate(fits):
-        alike.setdefault(own.schedule.steps, []).append(k)
-    results = in_lockstep(
-        objectives[0],
-        [_descent([fits[k] for k in group]) for group in alike.values()],
-        folds,
-        [[fits[k].fold for k in group] for group in alike.values()],
-    )
-    by_fit = dict(zip(itertools.chain(*alike.values()), itertools.chain(*results), strict=True))
-    return [by_fit[k] for k in range(len(fits))]
-
-
-def _opened_without_scales(objective: Objective, settings: Mapping[str, Any], fold: int) -> _OpenFit:
-    given = NoisyGDArguments(objective, **settings)
-    if given.learn_scales is True:
-        raise ValueError(
-            "learn_scales=True is for a single fit: fits in lockstep share the coordinates of the data"
-        )
-    given.learn_scales = False
-    if objective.weighs_privately:
-        raise ValueError("class_weight='private' is for a single fit: fits in lockstep share one objective")
-    return _opened(Fit(given, {} if fold == -1 else {"left_out_fold": fold}), given, fold)
-
-
-def _fold(fold: Any, known: NDArray[np.int32] | None) -> int:
-    if not isinstance(fold, (int, np.integer)) or isinstance(fold, bool):
-        raise ValueError(f"fold must be the number of a fold, got {fold!r}")
-    if fold == -1:
-        return -1
-    if known is None:
-        raise ValueError(f"a fit leaves out fold {fold!r}: give folds, an integer for each record, too")
-    if fold not in known:  # a typo would give a score on training records
-        names = ", ".join(map(str, known[:10])) + (", .." if known.size > 10 else "")
-        raise ValueError(f"a fit leaves out fold {fold!r}, which no record is in; the folds are {names}")
-    return int(fold)

@@ -297,12 +297,11 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     travelled = 0.0  # by the noise of a unit in each step
     w = coordinates.start
     average = average_of(schedule.steps, schedule.tail, extended="tail" not in given.chosen)
-    noisy_sum = release.gaussian_sums(noise.gradient, schedule.steps)
     for t in range(1, schedule.steps + 1):
         # 2. noisy gradient in these coordinates
         gradient_sum = objective.mapped_gradient_sum(w, clip, linear_map)
         sensitivity = gradient_sum.sensitivity(fit.neighbors)
-        gradient = noisy_sum(gradient_sum) / fit.n
+        gradient = release.gaussian_sum(gradient_sum, noise.gradient) / fit.n
         if objective.l2 > 0.0:
             gradient += linear_map @ objective.penalty_gradient(w)
         # 3. dual averaging: shrink weights that do not stand out from the accumulated noise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -23,17 +23,11 @@ from dperm.objective.objective import Objective
 from dperm.objective.stochastic_descent import Batches, Descended, Indices, StochasticDescent
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.secret_rows import SecretRows
-from dperm.private_values.separate_sums import SeparateSums
 
 Array = NDArray[np.float64]
 
 #: A fit as a function of the data and the seed.
 Run = Callable[[Objective, int], FitResult]
-#: The same for several seeds; results are in the order of the seeds.
-RunMany = Callable[[Objective, Sequence[int]], Sequence[FitResult]]
-
-# Enough models to benefit from a common pass, and few enough to fit into the caches.
-_MODELS_TOGETHER = 32
 
 
 class Coefficients:
@@ -43,38 +37,20 @@ class Coefficients:
     ----------
     run : callable
         ``run(objective, seed) -> FitResult``.
-    run_many : callable, optional
-        ``run_many(objective, seeds)``: the results of ``run`` for several seeds, trained together.
 
     Examples
     --------
-    >>> from dperm.algorithms import noisy_gd, noisy_gd_many
+    >>> from dperm.algorithms import noisy_gd
     >>> claim = {"epsilon": 1.0, "delta": 1e-6}
     >>> fit = Coefficients(lambda objective, seed: noisy_gd(objective, **claim, random_state=seed))
-
-    The same, several trainings at a time: a step of all of them is one pass over the data.
-
-    >>> fit = Coefficients(
-    ...     lambda objective, seed: noisy_gd(objective, **claim, random_state=seed),
-    ...     lambda objective, seeds: noisy_gd_many(
-    ...         objective, [claim | {"random_state": seed} for seed in seeds]
-    ...     ),
-    ... )
     """
 
-    def __init__(self, run: Run, run_many: RunMany | None = None) -> None:
-        self.run, self.run_many = run, run_many
+    def __init__(self, run: Run) -> None:
+        self.run = run
 
     def __call__(self, data: LinearData, seed: int) -> Array:
         """Weights of one fit, shape ``(dimension,)``."""
         return self.run(data.objective, seed).coef
-
-    def together(self, data: LinearData, seeds: Sequence[int]) -> list[Array]:
-        """Weights of one fit for each seed."""
-        if self.run_many is None:
-            return [self(data, seed) for seed in seeds]
-        groups = [seeds[start : start + _MODELS_TOGETHER] for start in range(0, len(seeds), _MODELS_TOGETHER)]
-        return [result.coef for group in groups for result in self.run_many(data.objective, group)]
 
 
 class Transcript:
@@ -169,9 +145,7 @@ class _Twins:
             if isinstance(result, Bounded):
                 full = partial(own, *args, **kwargs), partial(other, *args, **kwargs)
                 self._sums[id(result)] = result, self._twin(*full, rows)
-            elif isinstance(result, tuple | list | SeparateSums) and all(
-                isinstance(each, Bounded) for each in result
-            ):
+            elif isinstance(result, tuple | list) and all(isinstance(each, Bounded) for each in result):
                 for each, twin in zip(result, other(*args, **kwargs), strict=True):
                     self._sums[id(each)] = each, twin
             return result

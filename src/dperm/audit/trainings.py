@@ -35,8 +35,7 @@ def observe(
     ----------
     fit : callable
         ``fit(data, seed)``; with more than one process it and the data must be picklable (functions
-        defined in a session are). A method ``together(data, seeds)``, if it has one, makes several
-        observations at once, in the order of the seeds.
+        defined in a session are).
     neighbours : pair
         The two data sets.
     runs : int
@@ -65,9 +64,8 @@ def observe(
 
 def _train(fit: Fit, neighbours: Sequence[Any], seeds: NDArray[np.int64]) -> Array:
     """Observations, shape (2, runs, size)."""
-    together = getattr(fit, "together", None) or (lambda data, own: [fit(data, seed) for seed in own])
     rows = [
-        [np.ravel(observation) for observation in together(data, own.tolist())]
+        [np.ravel(fit(data, seed)) for seed in own.tolist()]
         for data, own in zip(neighbours, seeds, strict=True)
     ]
     return np.asarray(rows, dtype=np.float64)

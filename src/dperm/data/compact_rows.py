@@ -21,6 +21,7 @@ _PASSES_AHEAD = 4 * _PASSES_BEFORE  # with so many to come it is built at once
 _SAMPLE_SIZE = 1024  # records; the whole data repeat no less than a sample does
 _MIN_RECORDS = _PASSES_BEFORE * _SAMPLE_SIZE
 _MIN_SAVING = 0.25  # of the records
+_DENSEST = 1 / 6  # share of nonzero entries of a dense matrix up to which a table of codes is faster to read
 _MAX_NUMBERS = 1 << 27  # in the copy: 1 GiB
 
 
@@ -66,7 +67,7 @@ class CompactRows:
     def _serves(self, pass_: Pass, rows: RowsInMemory) -> bool:
         """Whether a pass may read these rows and is faster for it."""
         if rows.n_stored == len(self._y):
-            return self._nonzero <= pass_.densest_for_codes
+            return self._nonzero <= _DENSEST
         norms = getattr(pass_, "clip_norms", None)  # one per row that was read when they were computed
         return norms is None or len(norms) == rows.n_stored
 
@@ -85,7 +86,7 @@ class CompactRows:
         if distinct > 1.0 - _MIN_SAVING or distinct * self._n_entries > _MAX_NUMBERS:
             return None
         X, keys, counts = aggregate(self._matrix, self._keys, n_threads=self._settings.n_threads)
-        table = as_table(X) if nonzero_share(X) <= pass_.densest_for_codes else None
+        table = as_table(X) if nonzero_share(X) <= _DENSEST else None
         if table is not None:
             order = grouped_by_zeros(table, counts)
             X, keys, counts = table[order], keys[order], counts[order]
@@ -99,7 +100,7 @@ class CompactRows:
 
     def _tabular(self, pass_: Pass) -> RowsInMemory | None:
         self._nonzero = nonzero_share(self._matrix)
-        table = as_table(self._matrix) if self._nonzero <= pass_.densest_for_codes else None
+        table = as_table(self._matrix) if self._nonzero <= _DENSEST else None
         return None if table is None else cast(RowsInMemory, rows_of(table, self._y, self._settings))
 
     @property

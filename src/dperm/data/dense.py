@@ -78,8 +78,6 @@ class DenseMatrixRows(RowsInMemory, DenseRows):
 class SoftmaxMatrixRows(DenseMatrixRows, SoftmaxRows):
     """The same under the softmax loss."""
 
-    several_models_at_once = False
-
 
 def dense_rows(X: ArrayLike, y: ArrayLike | None, settings: RowSettings) -> DenseMatrixRows:
     """Records of a dense matrix for the kernels; row norms are computed once.

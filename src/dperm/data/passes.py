@@ -26,30 +26,20 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 LossSpec = tuple[int, float, float]  # see Loss.kernel
 
-_MODELS_PER_VECTOR = 8  # SIMD lanes, one per model, in sums over codes
-
 
 class KernelRows(Protocol):
     """Records held in the memory of this process as a single block, bound to the compiled kernels."""
 
-    several_models_at_once: bool
     norms: Array
 
     def call(self, pass_: Pass, n_threads: int) -> Any:
         """Call the kernel of a pass on all rows, or on those of its batch."""
-
-    def rows_of(self, records: Integers) -> Integers:
-        """The row that stores each record."""
 
     def sum_over_records(self, sum_over_rows: Callable[[Integers | None], Integers]) -> Integers:
         """A sum over all records, from a function that sums over a batch of rows, each counted once."""
 
     def finite_targets(self) -> Iterator[tuple[NDArray[Any], Integers]]:
         """Targets of the finite rows, and the multiplicity of each row, block by block."""
-
-    @property
-    def n_stored(self) -> int:
-        """Number of stored rows, each of which may represent several identical records."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -74,11 +64,6 @@ class Pass:
         Sums count a row by its multiplicity; results per row are only for passes over the same rows.
         """
         return False
-
-    @property
-    def densest_for_codes(self) -> float:
-        """Share of nonzero entries of a dense matrix up to which a table of codes is faster to read."""
-        return 1.0 / 6.0
 
     @classmethod
     def arguments(cls) -> tuple[str, ...]:
@@ -134,50 +119,6 @@ class ClippedGradientSum(Pass):
         batch = None if self.batch is None else share_of(self.batch, here)
         clip_norms = None if self.clip_norms is None else self.clip_norms[here]
         return replace(self, batch=batch, clip_norms=clip_norms, keep_predictions=False)
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class ClippedGradientSums(Pass):
-    """Clipped gradient sums at ``w[0], w[1], ..``; sum k skips record i if ``folds[i] == left_out[k]``."""
-
-    kernel = "clipped_gradient_sums"
-    loss_spec: LossSpec
-    w: Array
-    inner_clips: Array
-    grids: Array
-    folds: NDArray[np.int32] | None
-    left_out: NDArray[np.int32]
-
-    @property
-    def multiplies_rows(self) -> bool:
-        """Unless there are folds."""
-        return self.folds is None
-
-    @property
-    def densest_for_codes(self) -> float:
-        """Each SIMD lane sums for one model over codes, which is faster only if few lanes are idle."""
-        idle_lanes = -len(self.w) % _MODELS_PER_VECTOR
-        return 0.0 if idle_lanes > len(self.w) / 8 else 0.5
-
-    def over_part(self, here: slice) -> ClippedGradientSums:
-        """The same for consecutive records."""
-        return self if self.folds is None else replace(self, folds=self.folds[here])
-
-    def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
-        """One pass for all models if the rows support it and folds are given per row; else one per model."""
-        several = len(self.w) > 1 or self.folds is not None
-        a_fold_each = self.folds is None or self.folds.size == rows.n_stored
-        if rows.several_models_at_once and several and a_fold_each:
-            sums: Integers = rows.call(self, n_threads)
-            return sums
-        return np.stack([self._of_model(k, rows).over_rows(rows, n_threads) for k in range(len(self.w))])
-
-    def _of_model(self, k: int, rows: KernelRows) -> ClippedGradientSum:
-        seen = None if self.folds is None else np.flatnonzero(self.folds != self.left_out[k])
-        batch = None if seen is None else rows.rows_of(seen)
-        return ClippedGradientSum(
-            self.loss_spec, self.w[k], float(self.inner_clips[k]), float(self.grids[k]), batch
-        )
 
 
 @dataclass(frozen=True, repr=False, eq=False)

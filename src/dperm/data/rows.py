@@ -140,8 +140,6 @@ class RowsInMemory:
     call: Any  # of the compiled rows
     n_partitions = 0
     reads_whole_rows = True
-    #: Whether there is a kernel for gradient sums at several weights.
-    several_models_at_once = True
     #: The matrix as given, if its rows can be indexed.
     stored: Any = None
     #: A compact form of the records; None if the rows have multiplicities already.

@@ -33,8 +33,6 @@ class SparseMatrixRows(DenseMatrixRows):
     its value and is made only if it is at most 1 GiB. The integers are the same.
     """
 
-    several_models_at_once = False  # rows are short: access to weights and sums dominates, and is not shared
-
     @property
     def reads_whole_rows(self) -> bool:  # type: ignore[override]
         """Whether rows are short enough to be made dense."""

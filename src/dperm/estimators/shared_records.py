@@ -1,4 +1,4 @@
-"""Fits of several models to the same records: validated once, and sharing passes where possible."""
+"""Fits of several models to the same records, which are validated once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from dperm.algorithms.noisy_gd import fit_together
 from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.objective.objective import Objective
 
@@ -41,23 +40,17 @@ class SharedRecords:
         model._solve(self._objective(model, settings))
 
     def fit_all(self, models: Sequence[PrivateLinearModel], settings: Sequence[Mapping[str, Any]]) -> None:
-        """Fit each model, with the bits of ``model.fit``; those with `noisy_gd` run in lockstep.
+        """Fit each model.
 
-        A fit that learns scales cannot run in lockstep: ``learn_scales="auto"`` means False here.
+        For `noisy_gd` ``learn_scales="auto"`` means False, so that candidates are compared in the same
+        coordinates.
         """
-        together: dict[int, list[tuple[PrivateLinearModel, Objective, Mapping[str, Any]]]] = {}
         for model, own in zip(models, settings, strict=True):
             objective = self._objective(model, own)
             call = model._call(objective)
-            alone = call.name != "noisy_gd" or call.arguments["learn_scales"] is True
-            if not (alone or objective.weighs_privately):
-                together.setdefault(id(objective._rows), []).append((model, objective, call.arguments))
-            else:
-                model._take(call.run(objective))
-        for fits in together.values():
-            chosen, objectives, arguments = zip(*fits, strict=True)
-            for model, result in zip(chosen, fit_together(objectives, arguments), strict=True):
-                model._take(result)
+            if call.name == "noisy_gd" and not objective.weighs_privately:
+                call.arguments["learn_scales"] = call.arguments["learn_scales"] is True
+            model._take(call.run(objective))
 
     def _objective(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> Objective:
         """The objective of the model; sets the attributes that depend on the records alone."""

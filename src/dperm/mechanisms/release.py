@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from dperm.accounting.renyi_filter import RenyiFilter
 from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.errors import SeededNoiseWarning, warn_caller
 from dperm.mechanisms.batches import SecretBatches
-from dperm.mechanisms.equal_noise import EqualNoise
 from dperm.mechanisms.hooks import draws_ahead, samplers, watched
 from dperm.mechanisms.noise import check_epsilon, check_norm_laplace, gaussian_scale, grid_exponent
 from dperm.mechanisms.random_source import RandomState, random_source
@@ -37,7 +35,6 @@ from dperm.objective.objective import Objective
 from dperm.objective.stochastic_descent import Descended, NoiseSource, StochasticDescent
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import DiagonalMap
-from dperm.private_values.separate_sums import SeparateSums
 
 Array = NDArray[np.float64]
 
@@ -151,26 +148,12 @@ class Releaser:
         -------
         ndarray of float64, same shape as the sum
         """
-        sigma = self._charge_gaussian(noise_multiplier, private, 1)
-        noise = samplers().gaussian(self._bits, sigma, grid_exponent(private.grid), private.shape)
-        return (private._integers + noise) * np.float64(private.grid)
-
-    def _charge_gaussian(self, noise_multiplier: float, private: Bounded, count: int) -> float:
-        """Charge `count` releases of a vector sum like this one; returns the noise's standard deviation."""
         sensitivity = self._vector_sensitivity(private)
         sigma = noise_multiplier * sensitivity
         gaussian_scale(sigma, private.grid)  # raises if the noise does not fit the grid
-        event = gaussian_release(noise_multiplier)
-        self._spend(ReleaseRecord(event, sensitivity, sigma, private.grid, count=count))
-        return sigma
-
-    def gaussian_sums(self, noise_multiplier: float, count: int) -> Callable[[Bounded], Array]:
-        """Release `count` vector sums of the same shape and sensitivity as by :meth:`gaussian_sum`.
-
-        See the function :func:`gaussian_sums`.
-        """
-        noisy_sums = gaussian_sums([self], [noise_multiplier], count)
-        return lambda private: noisy_sums(SeparateSums.of_one(private))[0]
+        self._spend(ReleaseRecord(gaussian_release(noise_multiplier), sensitivity, sigma, private.grid))
+        noise = samplers().gaussian(self._bits, sigma, grid_exponent(private.grid), private.shape)
+        return (private._integers + noise) * np.float64(private.grid)
 
     def _vector_sensitivity(self, private: Bounded) -> float:
         if private.scores:
@@ -460,41 +443,3 @@ class Releaser:
             # Sums of losses span less than 2^52 steps: a candidate that is worse by more is never selected.
             public = np.minimum(public - public.min(), 2.0**60)
         return private._integers + public.astype(np.int64)
-
-
-def gaussian_sums(
-    releasers: Sequence[Releaser],
-    noise_multipliers: Sequence[float],
-    count: int,
-    n_threads: int | None = None,
-) -> Callable[[SeparateSums], Array]:
-    """Release, `count` times, one vector sum of each of several fits as by :meth:`Releaser.gaussian_sum`.
-
-    The returned function releases one sum of each fit at a time, with the bits of `gaussian_sum`; all sums of
-    a fit have the same shape and sensitivity. All are charged when the first ones are released, before any
-    noise is drawn, so that the noise of several can be drawn at once, in up to `n_threads` threads.
-
-    Raises
-    ------
-    ValueError
-        By the function, if sums have another shape, sensitivity or grid than the first ones, or if `count`
-        of them were released.
-    """
-    if not draws_ahead():
-        return lambda sums: np.stack(
-            [
-                release.gaussian_sum(private, multiplier)
-                for release, private, multiplier in zip(releasers, sums, noise_multipliers, strict=True)
-            ]
-        )
-    charges = [
-        functools.partial(release._charge_gaussian, multiplier)
-        for release, multiplier in zip(releasers, noise_multipliers, strict=True)
-    ]
-    noise = EqualNoise(count, charges, [release._bits for release in releasers], n_threads)
-
-    def release_next(sums: SeparateSums) -> Array:
-        integers, grids = noise.noise_of(sums)
-        return np.asarray((sums._integers + integers) * grids)
-
-    return release_next

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 MIN_CLIP, MAX_CLIP = 2.0**-64, 2.0**64
 # So that squares of a row do not over- or underflow, on a grid as well, for rows up to twice as long.
@@ -108,30 +108,3 @@ def machine_memory() -> float:
         return min(physical, float(Path("/sys/fs/cgroup/memory.max").read_text()))
     except (OSError, ValueError):  # no container, or no limit ("max")
         return physical
-
-
-def one_each(value: ArrayLike, count: int, name: str) -> list[float]:
-    """A number for each row of weights, given as such or as one number for all."""
-    values = np.asarray(value)
-    if values.shape not in ((), (count,)) or values.dtype.kind not in "fiu":
-        raise ValueError(
-            f"{name} must be a number or {count} of them, one for each row of weights, got {value!r}"
-        )
-    numbers: list[float] = np.full(count, values, dtype=np.float64).tolist()
-    return numbers
-
-
-def folds_left_out(left_out: ArrayLike | None, folds: bool, count: int) -> NDArray[np.int32]:
-    """The fold that each of several models does not see; -2 for a model that sees all records."""
-    if left_out is None:
-        return np.arange(count, dtype=np.int32)
-    numbers = np.asarray(left_out)
-    if not folds:
-        raise ValueError("left_out names folds: give folds, an integer for each record, too")
-    if numbers.dtype.kind not in "iu" or numbers.shape != (count,):
-        raise ValueError(
-            f"left_out must hold the number of a fold for each of {count} rows of weights, got shape "
-            f"{numbers.shape} of {numbers.dtype}"
-        )
-    known = np.clip(numbers, -1, 2**31 - 1)
-    return np.where(known < 0, -2, known).astype(np.int32)

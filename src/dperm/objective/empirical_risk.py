@@ -309,12 +309,12 @@ class EmpiricalRisk:
         if compact is not None:
             compact.expect(count)
 
-    def _run(self, pass_: Pass, n_models: int = 1) -> Any:
+    def _run(self, pass_: Pass) -> Any:
         """Make a pass over all records."""
-        return self._rows.run(pass_, self._threads(n_models))
+        return self._rows.run(pass_, self._threads())
 
-    def _threads(self, n_models: int = 1) -> int:
-        return threads_for(self.n_threads, self._rows.n_entries * (self.loss.n_classes or 1) * n_models)
+    def _threads(self) -> int:
+        return threads_for(self.n_threads, self._rows.n_entries * (self.loss.n_classes or 1))
 
     def _threads_of_sample(self, rate: float) -> int:
         return threads_for(self.n_threads, int(rate * self.n_public * self.dimension))

@@ -9,17 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm._kernels.samplers import GaussianDraw
-from dperm.data.passes import ClippedGradientSum, ClippedGradientSums, NoisyBatches
-from dperm.errors import DataError
+from dperm.data.passes import ClippedGradientSum, NoisyBatches
 from dperm.losses import Loss
-from dperm.objective.arguments import (
-    check_memory,
-    clip_bound,
-    folds_left_out,
-    one_each,
-    real_array,
-    upper_bound,
-)
+from dperm.objective.arguments import check_memory, clip_bound, upper_bound
 from dperm.objective.descents import Descents
 from dperm.objective.empirical_risk import INSIDE_BALL
 from dperm.objective.loss_sums import LossSums
@@ -28,7 +20,6 @@ from dperm.objective.weighted_images import WeightedImageSums
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.linear_map import DiagonalMap, LinearMap
 from dperm.private_values.secret_rows import SecretRows, SecretSamples
-from dperm.private_values.separate_sums import SeparateSums
 
 Array = NDArray[np.float64]
 
@@ -129,7 +120,7 @@ class Objective(WeightedImageSums, LossSums, Descents):
         Parameters
         ----------
         clip, radius : float
-            For `clipped_gradient_sum`, `clipped_gradient_sums` (one call for each clip) and samples.
+            For `clipped_gradient_sum` and samples.
         loss_clip : float
             For `clipped_loss_sums`.
         gram : bool
@@ -258,123 +249,6 @@ class Objective(WeightedImageSums, LossSums, Descents):
         if linear_map is not None:
             sums = self._mapped_by(linear_map).noisy_batches(sums, clip)
         return self._rows.noisy_batch_sums(sums, self._threads_of_sample(batches.rate))
-
-    def clipped_gradient_sums(
-        self,
-        weights: ArrayLike,
-        clip: ArrayLike,
-        *,
-        radius: ArrayLike = math.inf,
-        folds: ArrayLike | None = None,
-        left_out: ArrayLike | None = None,
-    ) -> Bounded:
-        """`clipped_gradient_sum` at K weight vectors, for a joint release of all sums.
-
-        Parameters
-        ----------
-        weights, clip, radius, folds, left_out
-            See `separate_gradient_sums`. Clips differ by a factor of at most 256.
-
-        Returns
-        -------
-        Bounded
-            Of shape ``(K, *shape)``; with one clip row k holds the integers of
-            ``clipped_gradient_sum(weights[k], clip)``, bit for bit. One record contributes a matrix of
-            Frobenius norm at most ``sqrt(sum_k clip_k^2)``, which is ``sqrt(K) clip`` for one clip, and
-            ``replace_one`` moves the sum by at most twice that.
-
-        Examples
-        --------
-        >>> objective = Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
-        >>> together = objective.clipped_gradient_sums([[0.0, 0.0], [4.0, 0.0]], clip=0.5)
-        >>> together.shape, round(together.sensitivity("add_or_remove"), 3)  # sqrt(2) clips
-        ((2, 2), 0.707)
-        """
-        return Bounded.stacked(
-            self.separate_gradient_sums(weights, clip, radius=radius, folds=folds, left_out=left_out)
-        )
-
-    def separate_gradient_sums(
-        self,
-        weights: ArrayLike,
-        clip: ArrayLike,
-        *,
-        radius: ArrayLike = math.inf,
-        folds: ArrayLike | None = None,
-        left_out: ArrayLike | None = None,
-    ) -> SeparateSums:
-        """`clipped_gradient_sum` at K weight vectors, for K fits that are charged separately.
-
-        Dense rows and tables under a loss of one prediction are read once, files for any loss, and the
-        workers of a cluster are called once; other representations are read K times.
-
-        Parameters
-        ----------
-        weights : (K, ...) array_like
-            Finite, K at least 1.
-        clip, radius : float or (K,) array_like
-            As for `clipped_gradient_sum`, for all sums or for each.
-        folds : (n_samples,) array_like of int, optional
-            The cross-validation fold of each record; -1 for none. Drawn independently of the data, and
-            public.
-        left_out : (K,) array_like of int, optional
-            Sum k leaves out the records of fold ``left_out[k]``; -1 for none. By default sum k leaves out
-            fold k.
-
-        Returns
-        -------
-        sequence of Bounded
-            The k-th is ``clipped_gradient_sum(weights[k], clip_k)`` over its records, bit for bit, with the
-            same sensitivity. Each release has to be charged.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from dperm.mechanisms import release_without_privacy
-        >>> objective = Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
-        >>> sums = objective.separate_gradient_sums(np.zeros((2, 2)), clip=0.3, folds=[0, 1])
-        >>> [release_without_privacy(each).round(3).tolist() for each in sums]  # each without one fold
-        [[0.0, -0.3], [-0.25, 0.0]]
-        """
-        models = real_array("weights", weights)
-        if models.shape[1:] != self.shape or models.shape[0] == 0:
-            raise ValueError(
-                f"weights must have shape (K, {', '.join(map(str, self.shape))}) with K >= 1, "
-                f"got {models.shape}"
-            )
-        if not np.isfinite(models).all():
-            raise ValueError("weights must be finite")
-        clips, radii = one_each(clip, len(models), "clip"), one_each(radius, len(models), "radius")
-        bounds = [self._bounds(*own) for own in zip(clips, radii, models, strict=True)]
-        sums = ClippedGradientSums(
-            self.loss.kernel,
-            models,
-            np.array([own.inner_clip for own in bounds]),
-            np.array([own.grid for own in bounds]),
-            None if folds is None else self._public_folds(folds),
-            folds_left_out(left_out, folds is not None, len(models)),
-        )
-        return SeparateSums(
-            self._run(sums, len(models)),
-            grids=tuple([own.grid for own in bounds]),
-            add_or_remove=tuple([own.clip for own in bounds]),
-            replace_one=tuple([own.replace_one for own in bounds]),
-        )
-
-    def _public_folds(self, folds: ArrayLike) -> NDArray[np.int32]:
-        """Validated folds for `separate_gradient_sums`: an integer for each record, none in partitions."""
-        numbers = np.asarray(folds)
-        if numbers.dtype.kind not in "iu" or numbers.shape != (self._n_rows,):
-            raise ValueError(
-                f"folds must hold an integer for each of {self._n_rows} records, got shape {numbers.shape} "
-                f"of {numbers.dtype}"
-            )
-        if self.n_partitions:
-            raise DataError(
-                "folds of records cannot be had of partitions: make a collection without the records of the "
-                "fold, and fit to that"
-            )
-        return np.ascontiguousarray(np.clip(numbers, -1, 2**31 - 1), dtype=np.int32)
 
     def mapped_gradient_sum(
         self,

@@ -1,7 +1,6 @@
 """Private sums: exact integers with their sensitivity, which only a mechanism can open."""
 
 import math
-from collections.abc import Iterable, Sequence
 from typing import Self
 
 import numpy as np
@@ -10,8 +9,6 @@ from numpy.typing import NDArray
 from dperm.accounting.neighbours import Neighbours
 from dperm.private_values.linear_map import DiagonalMap, LinearMap
 from dperm.private_values.opaque import Unchangeable
-
-_MAX_GRID_RATIO = 512  # sums are at most 2^51 steps of their own grid: leaves room for noise
 
 
 class Bounded(Unchangeable):
@@ -133,44 +130,6 @@ class Bounded(Unchangeable):
         rounding = grid * math.sqrt(integers.size) if shift else 0.0  # each of two results moves by half
         return Bounded(integers, grid=grid, add_or_remove=add_or_remove + rounding)
 
-    @classmethod
-    def stacked(cls, parts: "Sequence[Bounded]") -> Self:
-        """Several vector sums over the same records as one sum, of shape ``(len(parts), ...)``.
-
-        Its sensitivity covers all entries together, for a joint release.
-
-        Raises
-        ------
-        TypeError
-            For scores, whose bounds are per entry and not for vectors.
-        ValueError
-            For grids too different to have a common one.
-
-        Examples
-        --------
-        >>> import dperm
-        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1])
-        >>> parts = [objective.clipped_gradient_sum([w], clip=1.0) for w in (0.0, 0.5)]
-        >>> both = Bounded.stacked(parts)
-        >>> both.shape, round(both.add_or_remove, 3)
-        ((2, 1), 1.414)
-        """
-        if any(part.scores for part in parts):
-            raise TypeError("only vector sums can be stacked, not scores")
-        grid = min(part.grid for part in parts)
-        factors = [round(part.grid / grid) for part in parts]
-        if max(factors) > _MAX_GRID_RATIO:
-            raise ValueError(
-                f"the sums have no common grid: their clips differ by a factor of about {max(factors)}, "
-                f"at most {_MAX_GRID_RATIO} is possible"
-            )
-        return cls(
-            np.stack([factor * part._integers for factor, part in zip(factors, parts, strict=True)]),
-            grid=grid,
-            add_or_remove=_root_of_squares(part.add_or_remove for part in parts),
-            replace_one=_root_of_squares(part.replace_one for part in parts),
-        )
-
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the sum."""
@@ -241,8 +200,3 @@ def result_grid(add_or_remove: float, replace_one: float, size: int) -> tuple[fl
     smallest = min(add_or_remove, replace_one)
     grid = math.ldexp(1.0, math.frexp(smallest / (1024.0 * math.sqrt(size)))[1] - 1)
     return grid, grid * math.sqrt(size)
-
-
-def _root_of_squares(bounds: Iterable[float]) -> float:
-    """``sqrt(sum of squares)``, rounded up."""
-    return math.hypot(*bounds) * (1.0 + 2.0**-50)

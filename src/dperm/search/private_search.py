@@ -122,8 +122,6 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
     *Random trials.* The number of trials has a geometric distribution, and shows only in the time that the
     search takes. For its cost see :mod:`dperm.accounting.random_trials`.
 
-    Models with solver "noisy_gd" run in lockstep: each pass over the data serves all of them.
-
     Examples
     --------
     >>> import dperm

@@ -38,7 +38,7 @@ _DESCRIPTION = "PrivateSearch"
 # least half a percentage point of accuracy worse than the default settings.
 MIN_SIGNAL = 100.0
 
-# Maximum number of models fitted in lockstep.
+# Models fitted before their scores are released, in whose order seeds are drawn.
 _AT_ONCE = 32
 
 
