@@ -195,3 +195,14 @@ def test_replacing_a_record_stays_within_the_sensitivity(seed):
     moved(pair[0], turned)
     if seed >= 15:
         assert gram > 1 - 1e-4
+
+
+def test_sums_that_could_overflow_are_refused():
+    objective = Objective("logistic", np.eye(2), [1.0, -1.0], counts=[2**42, 2**42])
+    seen = WeightedImages(LinearMap.rounding(np.eye(2)), 1.0)
+    for make in (
+        lambda: objective.leverage_counts(seen, 3),
+        lambda: objective.residual_sums(np.zeros(2), seen, (0,)),
+    ):
+        with pytest.raises(DataError, match="sums could overflow"):
+            make()

@@ -6,6 +6,7 @@ Fixed models stand in for fitted ones, which leaves the coins, the scores and th
 import itertools
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,12 +16,13 @@ from sklearn.base import clone
 
 from audit_faults import halved_noise
 from dperm import HuberRegressor, LogisticRegression, QuantileRegressor
-from dperm.accounting import Budget, Neighbours, gaussian_delta, selection_eta
+from dperm.accounting import Budget, Ledger, Neighbours, gaussian_delta, selection_eta
 from dperm.accounting.random_trials import TruncatedNegativeBinomial
 from dperm.accounting.units import units_as_float
 from dperm.algorithms.fit import FitResult
 from dperm.audit import certify_observations, replay_check
 from dperm.data import scan_parquet
+from dperm.errors import DataError
 from dperm.estimators.design import FittedDesign
 from dperm.estimators.shared_records import SharedRecords
 from dperm.mechanisms import release_without_privacy
@@ -182,7 +184,7 @@ def test_one_record_moves_a_score_by_at_most_its_bound(name, weight_bound):
         estimator = clone(estimator).set_params(weight_bound=weight_bound)
     own, models = (
         scoring_of(scoring, estimator, weighted=weight_bound is not None),
-        [Predicts(each) for each in (-1e6, -1.0, 0.0, 1e-3, 1.0, 1e300)],
+        [Predicts(each) for each in (-1e6, -1.0, 0.0, 1e-3, 1.0, 1e300, np.inf, np.nan)],
     )
     X = np.array([[0.3], [-0.2], [1e5], [-1e5]])
     weights = None if weight_bound is None else np.array([1.0, np.nan, np.inf, 0.9 * weight_bound])
@@ -207,6 +209,34 @@ def test_one_record_moves_a_score_by_at_most_its_bound(name, weight_bound):
     assert scores.score_range("replace_one") == 2.0 * scores.score_range("add_or_remove")
     single = HeldOut(Records(X, np.zeros(4) + targets[0], None, weights), own, estimator).score(models[0])
     assert single.sensitivity("replace_one") == single.sensitivity("add_or_remove") == scores.add_or_remove
+
+
+@pytest.mark.parametrize("loss", [-1e9, -np.inf, np.nan, 1e9, np.inf])
+def test_a_score_is_never_out_of_its_range(loss):
+    """Whatever a loss computes; a model that predicts another number of records is refused."""
+    estimator = HuberRegressor(target_bound=1.0)
+    own = replace(scoring_of(None, estimator), losses=lambda p, y: np.full(len(y), loss))
+    held = HeldOut(Records(np.zeros((1, 1)), np.zeros(1)), own, estimator)
+    found = release_without_privacy(held.score(SimpleNamespace(predict=lambda X: np.zeros(1))))
+    assert 0.0 <= found[0] <= own.bound
+    with pytest.raises(DataError, match=r"must predict shape \(1,\)"):
+        held.score(SimpleNamespace(predict=lambda X: np.zeros((1, 9))))
+
+
+def test_scores_that_could_overflow_are_refused():
+    X, y = np.linspace(-0.5, 0.5, 40)[:, None], np.ones(40)
+    ledger = Ledger(1.0, DELTA, allow_seeded=True)
+    estimator = HuberRegressor(target_bound=1.0, solver="noisy_gd", solver_options={"steps": 5})
+    with pytest.raises(DataError, match="too many for exact sums of scores"):
+        search({"l2": [0.1, 1.0]}, 1.0, estimator, ledger=ledger).fit(X, y, np.full(40, 2**40))
+    assert not ledger.history
+    held = HeldOut(
+        Records(X, -y, np.full(40, 2**34)),
+        scoring_of("squared_error", HuberRegressor(target_bound=1.0)),
+        None,
+    )
+    found = held.score(SimpleNamespace(predict=lambda X: np.full(len(X), 5.0)))
+    assert release_without_privacy(found)[0] == 40 * 2**34
 
 
 @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])

@@ -98,7 +98,8 @@ def evaluate(
     Each record adds to one vector of integers: its cell in the confusion matrix, the bin of its score, its
     losses in units of their bound. The vector is released at once, and all metrics are computed from it. The
     intervals account for the sampling of the records and for the noise. A record that cannot be scored counts
-    with a fixed score. Binning the scores understates the AUC, with 16 bins by up to a few thousandths.
+    with a fixed score; losses and probabilities out of their range are clipped to it. Binning the scores
+    understates the AUC, with 16 bins by up to a few thousandths.
 
     Examples
     --------
@@ -127,6 +128,7 @@ def evaluate(
     sigma = multiplier * joint.sensitivity(relation)
     gaussian_scale(sigma, joint.grid)  # refuses noise that does not fit the grid
     total, n_records = sum_over(joint, X, y, counts)
+    private = None if exact else joint.bounded(total, n_records)
     facts = _public_facts(judge, plan, bins) | ({"n": n_records} if settings.size_known else {})
     release = Releaser(
         epsilon,
@@ -138,7 +140,7 @@ def evaluate(
         description="evaluate",
         statement=facts,
     )
-    released = total if exact else release.gaussian_sum(joint.bounded(total), multiplier)
+    released = total if private is None else release.gaussian_sum(private, multiplier)
     privacy = PrivacyStatement(
         epsilon=epsilon,
         delta=0.0 if exact else delta,

@@ -106,7 +106,7 @@ class Judged:
 
     A record that cannot be scored, or whose score is not finite, gets a fixed prediction: the first class,
     even odds, or NaN for a real prediction, which gives the largest loss. So its contribution depends on it
-    alone.
+    alone. A probability outside [0, 1] is clipped.
     """
 
     def __init__(self, judge: Judge, block: Block) -> None:
@@ -130,18 +130,15 @@ class Judged:
     def log_odds(self) -> Array:
         """Log-odds of each class, shape (n, K); without probabilities, the model's scores in their place."""
         if self.judge.has_probabilities:
-            scores = self._answers(lambda X: logit(self.judge.model.predict_proba(X)), len(self._classes))
+            scores = logit(self._probabilities)
         else:
-            width = [] if len(self._classes) == 2 else [len(self._classes)]
-            scores = self._answers(self.judge.model.decision_function, *width)
-        scores = np.nan_to_num(scores, nan=0.0)  # infinities become large: the outermost bins
-        return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+            scores = self._answers(self._decisions, len(self._classes))
+        return np.nan_to_num(scores, nan=0.0)  # infinities become large: the outermost bins
 
     @cached_property
     def probabilities(self) -> Array:
         """Probability of each class, shape (n, K)."""
-        even = 1.0 / len(self._classes)
-        return np.nan_to_num(self._answers(self.judge.model.predict_proba, len(self._classes)), nan=even)
+        return np.nan_to_num(self._probabilities, nan=1.0 / len(self._classes))
 
     @cached_property
     def log_loss(self) -> Array:
@@ -150,7 +147,8 @@ class Judged:
         if hasattr(model, "predict_log_proba"):
             logs = self._answers(model.predict_log_proba, len(self._classes))
         else:
-            logs = self._answers(lambda X: np.log(model.predict_proba(X)), len(self._classes))
+            with np.errstate(divide="ignore"):  # the loss of a probability of 0 is infinite, then clipped
+                logs = np.log(self._probabilities)
         return -np.take_along_axis(logs, self.truth[:, None], axis=1)[:, 0]
 
     @cached_property
@@ -177,15 +175,28 @@ class Judged:
         assert self.judge.classes is not None
         return self.judge.classes
 
+    @cached_property
+    def _probabilities(self) -> Array:
+        """Probability of each class, shape (n, K); NaN where there is none."""
+        return np.clip(self._answers(self.judge.model.predict_proba, len(self._classes)), 0.0, 1.0)
+
+    def _decisions(self, X: Any) -> Array:
+        """The model's scores of each class; of two classes, it may score the second one alone."""
+        scores = np.asarray(self.judge.model.decision_function(X), dtype=np.float64)
+        if len(self._classes) == 2 and scores.shape in ((X.shape[0],), (X.shape[0], 1)):
+            return np.column_stack([-scores, scores])
+        return scores
+
     def _answers(self, ask: Callable[[Any], Any], *width: int) -> Array:
         """The output for each record, one number or `width` of them; NaN for a record that is not usable."""
-        usable = self._usable_rows
-        with np.errstate(divide="ignore", over="ignore"):  # a probability of 0 has infinite log-odds
+        X, usable = self._block.X, self._usable_rows
+        with np.errstate(divide="ignore", over="ignore"):  # the logarithm of a probability of 0
             if usable is None:
-                return np.asarray(ask(self._block.X), dtype=np.float64)
+                return _rows(ask(X), X.shape[0], *width)
             answers = np.full((len(usable), *width), np.nan)
             if usable.any():
-                answers[usable] = ask(chosen(self._block, np.flatnonzero(usable)).X)
+                known = chosen(self._block, np.flatnonzero(usable)).X
+                answers[usable] = _rows(ask(known), known.shape[0], *width)
         return answers
 
     @cached_property
@@ -197,3 +208,21 @@ class Judged:
             return None
         usable = finite_rows(X)
         return None if usable.all() else usable
+
+
+def _rows(output: Any, n: int, *width: int) -> Array:
+    """What a model returned for n records, as doubles; without `width`, a column counts as a vector.
+
+    Raises
+    ------
+    DataError
+        For another shape: then it is not known which number belongs to which record.
+    """
+    numbers = np.asarray(output, dtype=np.float64)
+    if not width and numbers.shape == (n, 1):
+        numbers = numbers[:, 0]
+    if numbers.shape != (n, *width):
+        raise DataError(
+            f"the model must return an array of shape {(n, *width)} for {n} records, got {numbers.shape}"
+        )
+    return numbers

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from dperm.accounting.neighbours import Neighbours
+from dperm.errors import DataError
 from dperm.metrics.judging import Judge, Judged
 from dperm.metrics.records import Block
 from dperm.private_values.bounded import Bounded
@@ -26,6 +27,9 @@ Integers = NDArray[np.int64]
 
 #: Grid steps per unit for vectors with moments: 2^31 records add up to 2^51 steps.
 RESOLUTION = 1 << 20
+
+# Sums of 64-bit integers keep one bit free for the noise.
+_MAX_STEPS = 1 << 62
 
 
 class Part(Protocol):
@@ -263,10 +267,10 @@ def _unit(bound: float) -> float:
 
 
 def _clipped(losses: Array, bound: float) -> Array:
-    """Losses in units of their bound, at most 1, with 1 for NaN; unchanged if the bound is infinite."""
+    """Losses in units of their bound, from 0 to 1, with 1 for NaN; unchanged if the bound is infinite."""
     if bound == math.inf:
         return losses
-    return np.asarray(np.fmin(np.nan_to_num(losses / bound, nan=1.0, posinf=1.0), 1.0))
+    return np.clip(np.nan_to_num(losses / bound, nan=1.0), 0.0, 1.0)
 
 
 def _pinball(judged: Judged) -> Array:
@@ -332,8 +336,13 @@ class JointSum:
         numbers = sum(math.prod(part.shape) for part in self.parts if isinstance(part, _Moments))
         return math.sqrt(squares) * (1.0 + 2.0**-50) + self.grid * math.sqrt(numbers)
 
-    def bounded(self, total: Integers) -> Bounded:
-        """The sum over all records as a private value."""
+    def bounded(self, total: Integers, n_records: int) -> Bounded:
+        """The sum over all records as a private value; DataError if it could have overflowed."""
+        if n_records > _MAX_STEPS // (self.resolution or 1):
+            raise DataError(
+                f"{n_records} records are too many for exact sums of losses, of at most "
+                f"{_MAX_STEPS // RESOLUTION} records: evaluate on a sample, or pass smaller counts"
+            )
         return Bounded(
             total,
             grid=self.grid,

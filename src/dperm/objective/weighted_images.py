@@ -27,7 +27,7 @@ from dperm.data.image_passes import (
     ImageTable,
     ResidualSums,
 )
-from dperm.objective.exact_sums import DOUBLE_BITS, sum_grid
+from dperm.objective.exact_sums import DOUBLE_BITS, OVERFLOW_BITS, sum_grid
 from dperm.objective.second_moment_sums import SecondMomentSums
 from dperm.objective.second_moments import bound_before_rounding, bounded_triangle
 from dperm.private_values.bounded import Bounded
@@ -89,6 +89,7 @@ class WeightedImageSums(SecondMomentSums):
             Shape ``(n_bins, dimension)`` of the images; the first octave starts at ``sqrt(2) length``. A
             record adds to one row, by numbers that sum to at most 1.
         """
+        self._check_shares()
         integers = self._run(ImageTable(*self._seen_through(images, 1.0), n_bins))
         return _shares(integers, 1.0, math.sqrt(2.0))
 
@@ -99,6 +100,7 @@ class WeightedImageSums(SecondMomentSums):
         """
         bounds = np.array([self._slope**2, self._curvature])
         weights = self._weights(w, "w")
+        self._check_shares()
         sums = ResidualSums(*self._seen_through(images, 1.0), self.loss.kernel, weights, bounds)
         furthest = math.sqrt(len(which))
         return _shares(self._run(sums)[list(which)], furthest, furthest)
@@ -129,6 +131,11 @@ class WeightedImageSums(SecondMomentSums):
         weights = self._weights(w, "w")
         sums = ImageSum(*self._seen_through(images, grid), self.loss.kernel, weights, factor, inner / grid)
         return Bounded(self._run(sums), grid=grid, add_or_remove=bound)
+
+    def _check_shares(self) -> None:
+        """Raise DataError if sums of numbers up to `COUNT_UNITS` could overflow."""
+        if self._n_rows * int(COUNT_UNITS) > 2**OVERFLOW_BITS:
+            raise self._far_more_records()
 
     def _vector_grid(self, bound: float, images: WeightedImages) -> tuple[float, float]:
         """Grid of a sum of images, and the bound on an image before rounding."""

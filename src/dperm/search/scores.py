@@ -14,6 +14,7 @@ from sklearn.base import is_classifier
 from dperm.data.multiplicity import Multiplicity
 from dperm.data.tabular import TabularMatrix
 from dperm.data.weights import Weights
+from dperm.errors import DataError
 from dperm.estimators.input_checks import finite_rows
 from dperm.estimators.linear_model import PrivateLinearModel, PrivateLinearRegressor
 from dperm.private_values.bounded import Bounded
@@ -23,6 +24,8 @@ Array = NDArray[np.float64]
 
 # Grid steps within the bound of a loss of real targets.
 _LOSS_STEPS = 2.0**20
+# Steps in a sum of scores: 64-bit integers with room for noise.
+_MAX_STEPS = 2.0**61
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,10 @@ class Scoring:
 
     def integers(self, predictions: NDArray[Any], targets: NDArray[Any], weights: Array) -> NDArray[np.int64]:
         """Scores in steps of the grid; 0 for a record that is not finite."""
+        if predictions.shape != targets.shape:
+            raise DataError(f"a model must predict shape {targets.shape}, got {predictions.shape}")
         losses = self.losses(predictions, targets)
-        clipped = np.where(losses <= self.largest, losses, np.where(np.isnan(losses), 0.0, self.largest))
+        clipped = np.clip(np.nan_to_num(losses, nan=0.0), 0.0, self.largest)
         return np.rint(clipped * weights / self.grid).astype(np.int64)
 
 
@@ -141,7 +146,13 @@ class HeldOut:
         weights = Weights.given(records.weights, scoring.weight_bound, scoring.of_classes).of(targets)
         each = np.ones(len(targets), dtype=np.int64)
         if records.counts is not None and len(targets):
-            each = Multiplicity(records.counts).each
+            multiplicity = Multiplicity(records.counts)
+            each = multiplicity.each
+            if multiplicity.n_records * scoring.bound > _MAX_STEPS * scoring.grid:
+                raise DataError(
+                    f"counts stand for {multiplicity.n_records} records to score, too many for exact sums of "
+                    "scores: search on a sample, or with smaller counts"
+                )
         schema = getattr(model, "schema", None)
         encoded = records.in_files or isinstance(X, TabularMatrix)
         if schema is not None and not encoded and len(targets):
