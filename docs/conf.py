@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import dperm
 from dperm.errors import ExactScoreWarning, SeededNoiseWarning
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+from papers import framework, page
 
 project = "dperm"
 author = "the authors of dperm"
@@ -16,6 +21,7 @@ version = release = dperm.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx-mathjax-offline",  # formulas need no network
     "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
@@ -100,7 +106,16 @@ def link_within_the_site(app: Any, docname: str, source: list[str]) -> None:
     source[0] = source[0].replace("](../SECURITY.md)", "](reporting.md)")
 
 
+def write_pages_of_papers(app: Any) -> None:
+    """Make the pages and figures of the papers' tables from the numbers in ``reproduced/``."""
+    folder = Path(app.srcdir) / "reproduced"
+    for name in framework.names():
+        table = framework.read(name, quick=True)
+        page.write(table, page.read_numbers(table, folder / f"{name}.csv"), folder)
+
+
 def setup(app: Any) -> None:
     """What Sphinx calls."""
+    app.connect("builder-inited", write_pages_of_papers)
     app.connect("missing-reference", link_by_last_name)
     app.connect("source-read", link_within_the_site)

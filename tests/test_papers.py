@@ -2,12 +2,14 @@
 
 import json
 import tomllib
+from pathlib import Path
 
 import pytest
 
 from papers import framework, page, run
 from papers.framework import Refused, Row, Table
 
+NUMBERS = Path(__file__).parents[1] / "docs" / "reproduced"
 TOML = """
 title = "t"
 source = "s"
@@ -78,10 +80,27 @@ def test_runs_resume_and_report_failures(measured, tmp_path, capsys):
 
 def test_figures_can_have_a_line_per_setting(measured, tmp_path):
     (tmp_path / "t.toml").write_text(TOML.replace('x = "x"', 'x = "x"\nlines = "kind"'))
-    run.main(["t", "--quick", "--results", str(tmp_path), "--pages", str(tmp_path / "pages")])
-    drawing = (tmp_path / "pages" / "t.svg").read_text()
+    run.main(["t", "--quick", "--results", str(tmp_path)])
+    drawing = (tmp_path / "t.svg").read_text()
     assert [drawing.count(f">{word}<") for word in ("paper", "tight", "a", "b", "printed")] == [1] * 5
-    assert "](t.svg)" in (tmp_path / "pages" / "t.md").read_text()
+    assert "](t.svg)" in (tmp_path / "t.md").read_text()
+
+
+def test_the_file_of_numbers_gives_the_same_page(measured, tmp_path):
+    (tmp_path / "t.toml").write_text(TOML.replace('"a", "b"', '"a", "b, and more"'))
+    run.main(["t", "--quick", "--results", str(tmp_path), "--numbers", str(tmp_path)])
+    table = framework.read("t", quick=True)
+    records = page.read_numbers(table, tmp_path / "t.csv")
+    assert page.text(table, records) == (tmp_path / "t.md").read_text()
+    (tmp_path / "t.toml").write_text(TOML)
+    with pytest.raises(ValueError, match="no line for"):
+        page.read_numbers(framework.read("t", quick=True), tmp_path / "t.csv")
+
+
+def test_every_table_has_its_numbers():
+    for name in framework.names():
+        table = framework.read(name, quick=True)
+        assert page.read_numbers(table, NUMBERS / f"{name}.csv")
 
 
 def test_a_missing_number_needs_a_reason(measured, tmp_path):

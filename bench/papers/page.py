@@ -1,19 +1,18 @@
-"""The page and the figure of a table that has been computed."""
+"""The page and the figure of a table, and the file of numbers that they are made from."""
 
 from __future__ import annotations
 
+import csv
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.figure import Figure
 
 from papers.framework import Cell, Row, Table, agrees, number, shown
-
-matplotlib.use("svg")
-from matplotlib import pyplot as plt
 
 Records = Mapping[str, Mapping[str, Any]]
 #: Text stays text, and equal numbers give equal files.
@@ -78,7 +77,6 @@ def text(table: Table, records: Records) -> str:
         lines += [f"![{table.title}]({table.name}.svg)", ""]
     cells_of_rows = []
     notes: dict[str, list[str]] = {}
-    seconds = 0.0
     for row, verdict in zip(table.rows, verdicts(table, records), strict=True):
         found = _records(table, row, records)
         ratio = _ratio(table, row, found)
@@ -90,7 +88,6 @@ def text(table: Table, records: Records) -> str:
         if row.reason:
             notes.setdefault(row.reason.strip(), []).append(place)
         for mode, record in found.items():
-            seconds += (record or {}).get("seconds", 0.0)
             for kind in ("refused", "failed"):
                 if record and kind in record:
                     notes.setdefault(f"{mode} {kind}: {record[kind]}", []).append(place)
@@ -104,7 +101,7 @@ def text(table: Table, records: Records) -> str:
         lines += ["", "Everywhere: " + ", ".join(f"{key} = {value}" for key, value in fixed.items()) + "."]
     if notes:
         lines += ["", *(f"- {'; '.join(places)}: {note}" for note, places in notes.items())]
-    return "\n".join([*lines, "", f"{seconds:.0f} CPU seconds.", ""])
+    return "\n".join([*lines, ""])
 
 
 def _curves(table: Table, records: Records) -> dict[str, dict[str, list[tuple[float, float]]]]:
@@ -131,7 +128,8 @@ def figure(table: Table, records: Records, file: Path) -> None:
     width = max(1, min(len(curves), 3))
     height = max(1, -(-len(curves) // width))
     size = (4.2 * width, 3.2 * height + 0.8)
-    drawing, axes = plt.subplots(height, width, figsize=size, squeeze=False, layout="constrained")
+    drawing = Figure(figsize=size, layout="constrained")
+    axes = drawing.subplots(height, width, squeeze=False)
     drawn = {}
     for axis, (panel, lines) in zip(axes.flat, curves.items(), strict=False):
         for line, points in lines.items():
@@ -148,10 +146,9 @@ def figure(table: Table, records: Records, file: Path) -> None:
     drawing.suptitle(table.title)
     with matplotlib.rc_context(PLAIN):
         drawing.savefig(file, metadata={"Date": None})
-    plt.close(drawing)
 
 
-def write(table: Table, records: Records, folder: Path) -> Sequence[Path]:
+def write(table: Table, records: Records, folder: Path) -> list[Path]:
     """Write ``NAME.md`` and, if the table has a plot, ``NAME.svg``."""
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / f"{table.name}.md"
@@ -160,3 +157,52 @@ def write(table: Table, records: Records, folder: Path) -> Sequence[Path]:
         return [page]
     figure(table, records, page.with_suffix(".svg"))
     return [page, page.with_suffix(".svg")]
+
+
+def write_numbers(table: Table, records: Records, file: Path) -> None:
+    """Write what was computed: a line for each row, with value and error, if it has one, for each mode."""
+    keys = _varying(table)
+    found = [_records(table, row, records) for row in table.rows]
+    columns = {}
+    for mode in table.modes:
+        columns[mode] = [_value(each[mode]) for each in found]
+        errors = [(each[mode] or {}).get("error") for each in found]
+        if any(error is not None for error in errors):
+            columns[f"{mode} error"] = ["" if error is None else f"{error:.3g}" for error in errors]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w", encoding="utf-8", newline="") as opened:
+        lines = csv.writer(opened, lineterminator="\n")
+        lines.writerow([*keys, *columns])
+        for row, *values in zip(table.rows, *columns.values(), strict=True):
+            lines.writerow([*(row.settings.get(key, "") for key in keys), *values])
+
+
+def _value(record: Mapping[str, Any] | None) -> str:
+    if record is None or "failed" in record:
+        return ""
+    if "refused" in record:
+        return f"refused: {record['refused']}"
+    value = record["value"]
+    return f"{value:.6g}" if isinstance(value, float) else json.dumps(value)
+
+
+def read_numbers(table: Table, file: Path) -> dict[str, dict[str, Any]]:
+    """Read what `write_numbers` wrote, by the key of the cell."""
+    keys = _varying(table)
+    records = {}
+    with file.open(encoding="utf-8", newline="") as opened:
+        for row, line in zip(table.rows, csv.DictReader(opened), strict=True):
+            settings = [str(row.settings.get(key, "")) for key in keys]
+            if settings != [line.get(key) for key in keys]:
+                raise ValueError(f"{file.name} has no line for {settings}, which {table.name}.toml lists.")
+            for mode in table.modes:
+                if line[mode]:
+                    records[Cell(table, mode, row.settings).key] = _record(line, mode)
+    return records
+
+
+def _record(line: Mapping[str, str], mode: str) -> dict[str, Any]:
+    if line[mode].startswith("refused: "):
+        return {"refused": line[mode].removeprefix("refused: ")}
+    value, error = json.loads(line[mode]), line.get(f"{mode} error")
+    return {"value": float(value), "error": float(error)} if error else {"value": value, "error": None}

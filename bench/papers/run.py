@@ -1,12 +1,14 @@
 """Compute tables and figures of five papers again, next to what they print.
 
     python bench/papers/run.py all --quick
-    python bench/papers/run.py all --quick --pages docs/reproduced
+    python bench/papers/run.py all --quick --numbers docs/reproduced
     python bench/papers/run.py lssgd_table2 zhang2017_table3 --repetitions 20 --jobs 2 --modes paper,tight
 
 Each table becomes a page, NAME.md, and most also a figure, NAME.svg. Every cell is kept in NAME.jsonl as
 soon as it is known and not computed again: delete that file after a change of the package. Repetition k has
 the same seed in every run. The exit code is 1 if a cell failed.
+
+`--numbers` also writes NAME.csv, from which the documentation makes the same pages and figures.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="where cells are kept (default: results, next to this program)",
     )
-    add("--pages", type=Path, metavar="DIR", help="where pages and figures go (default: with the cells)")
+    add("--numbers", type=Path, metavar="DIR", help="write the numbers of the published pages there, too")
     return arguments
 
 
@@ -65,8 +67,10 @@ def main(arguments: list[str] | None = None) -> int:
         file = given.results / f"{name}.jsonl"
         records = framework.compute(framework.cells_of(table, modes), file, given.jobs)
         failed += sum("failed" in record for record in records.values())
-        for path in page.write(table, records, given.pages or given.results):
+        for path in page.write(table, records, given.results):
             print(path, flush=True)
+        if given.numbers:
+            page.write_numbers(table, records, given.numbers / f"{name}.csv")
     return int(failed > 0)
 
 

@@ -4,10 +4,12 @@ from dperm.accounting.paper import projected_gd_schedule
 from dperm.algorithms import noisy_gd
 from papers.learning import minimum, objective, repeated
 
+#: Records, and weights with the intercept: the bounds need no data.
+SIZES = {"bank_dummies": (45_211, 43), "adult_a9a": (48_842, 124), "wine": (6_497, 12)}
+
 
 def _schedule(data: str, radius: float, steps: int, epsilon: float, delta: float):
-    problem = objective(data, 1.0)
-    sizes = {"n_samples": problem.n_public, "dimension": problem.dimension}
+    sizes = dict(zip(("n_samples", "dimension"), SIZES[data], strict=True))
     return projected_gd_schedule(epsilon, delta, radius=radius, clip=1.0, steps=steps, **sizes)
 
 
@@ -16,6 +18,7 @@ def measure(
 ) -> tuple[float, float | None]:
     """Logistic loss on rows of norm 1, so that gradients stay within the clip of 1."""
     problem, best = objective(data, 1.0), minimum(data, 1.0, 0.0, radius)
+    assert (problem.n_public, problem.dimension) == SIZES[data]
     terms = {"radius": radius, "neighbors": "add_or_remove", "learn_scales": False}
     if mode != "default":
         step_size = _schedule(data, radius, steps, epsilon, delta).step_size
