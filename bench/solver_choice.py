@@ -1,26 +1,29 @@
-"""Held-out loss of every solver, and the one that ``solver="auto"`` takes, on problems of many kinds.
+"""Every solver's default settings, and the one that ``solver="auto"`` takes, on problems of many kinds.
 
-    python bench/solver_choice.py --write               all of it into docs/decisions/solver-choice.md
-    python bench/solver_choice.py --problems wine --repetitions 2     only prints
-    python bench/solver_choice.py --problems adult --write            replaces these problems' tables
-    python bench/solver_choice.py --solvers privgene --write          adds or replaces these columns
-    python bench/solver_choice.py --rule                when the rule has changed, and nothing else has
+    python bench/solver_choice.py --write                   the fixed problems, into the published table
+    python bench/solver_choice.py --solvers privgene --write             adds or replaces these columns
+    python bench/solver_choice.py --problems wine adult --repetitions 5
+    python bench/solver_choice.py --set generated --half held-out --solvers auto noisy_gd
+    python bench/solver_choice.py --set tables
 
-``--problems`` takes the beginnings of names in `solver_problems`. A score is the mean loss on held-out
-records, minus that of the optimum without privacy, over that of the constant predictor minus the same: 0 is
-the optimum, 1 is what the targets alone give. Default settings, add-or-remove neighbours; splits and noise
-are seeded, so that a table changes only where the package does. `tests/test_solver_choice.py`
-holds the table against the rule.
+``--problems`` takes the beginnings of names in `solver_problems`. Constants of defaults may be fitted on the
+half "fit" of the generated problems, chosen by a hash of the name; the half "held-out" is for reports alone.
+
+A score is the mean loss on held-out records, minus that of the optimum without privacy, over that of the best
+constant minus the same, in thousandths: 0 is the optimum, 1000 what the targets alone give. With labels the
+accuracy in per cent stands behind it. Then it says where "auto" is below another solver by more than
+max(0.5 points, 4 standard errors) of accuracy (with real targets, of score), where a solver does so much
+worse with more budget, and where it is worse than a constant. Add-or-remove neighbours; all is seeded.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import math
-import re
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -31,42 +34,18 @@ import dperm
 from dperm import algorithms
 from dperm.estimators.solvers import SOLVERS, choose_solver, pure_solvers, solver_call
 from dperm.losses import Loss
-from solver_problems import PROBLEMS, Problem
+from solver_problems import GENERATED, PROBLEMS, TABLES, Problem
 
-TABLE = Path(__file__).parents[1] / "docs" / "decisions" / "solver-choice.md"
+TABLE = Path(__file__).parents[1] / "docs" / "decisions" / "solver-choice.csv"
+SETS = {"fixed": PROBLEMS, "generated": GENERATED, "tables": TABLES}
+ALL = PROBLEMS | GENERATED | TABLES
 NEIGHBORS = "add_or_remove"
+POINTS, ERRORS = 0.5, 4.0
 
 Budget = tuple[float, float]  # epsilon and delta
-
-
-@dataclass(frozen=True)
-class Score:
-    """Mean over splits, and its standard error."""
-
-    mean: float
-    error: float
-
-
-@dataclass(frozen=True)
-class ProblemTable:
-    """What was measured on one problem.
-
-    Attributes
-    ----------
-    n, dimension : int
-        Records that were trained on, and weights.
-    repetitions : int
-    chosen : dict
-        Budget to the solver that "auto" takes.
-    scores : dict
-        Budget to the score of each solver.
-    """
-
-    n: int
-    dimension: int
-    repetitions: int
-    chosen: dict[Budget, str] = field(default_factory=dict)
-    scores: dict[Budget, dict[str, Score]] = field(default_factory=dict)
+#: Score and accuracy (NaN for real targets) of each budget and solver, of one split or of several.
+Run = dict[tuple[Budget, str], tuple[float, float]]
+Runs = dict[tuple[Budget, str], np.ndarray]
 
 
 def valid_solvers(problem: Problem, objective: dperm.Objective, delta: float) -> list[str]:
@@ -89,34 +68,42 @@ def constant_loss(loss: Loss, train: np.ndarray, test: np.ndarray) -> float:
     return score.value(algorithms.nonprivate(fit).coef)
 
 
-def measure(
-    name: str, repetition: int, solvers: Sequence[str] = ()
-) -> tuple[int, int, dict[tuple[Budget, str], float]]:
-    """Records, weights, and the score of each budget and solver (if any are named, of these) on one split."""
-    problem = PROBLEMS[name]
+def accuracy(loss: Loss, coef: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
+    """Share of right labels, in per cent; NaN for real targets."""
+    predictions = X @ coef[:-1] + coef[-1]
+    if loss.n_classes is not None:
+        return 100.0 * float(np.mean(np.argmax(predictions, axis=1) == y))
+    return 100.0 * float(np.mean((predictions > 0.0) == (y > 0.0))) if loss.classification else math.nan
+
+
+def measure(name: str, repetition: int, solvers: Sequence[str]) -> tuple[int, int, Run]:
+    """Records, weights, and what each solver (if any are named, of these) reaches on one split."""
+    problem = ALL[name]
     X, targets, row_norm = problem.data()
     y = targets if problem.loss.n_classes else targets.astype(X.dtype)
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, random_state=repetition)
     train = objective_of(problem, X, y, row_norm, problem.l2)
     test = objective_of(problem, X_test, y_test, row_norm, 0.0)
     best = test.value(algorithms.nonprivate(train, max_iter=300).coef)
-    unit = constant_loss(problem.loss, y, y_test) - best
-    if not unit > 0.0:
-        raise ValueError(f"{name}: the optimum on the training records predicts no better than a constant")
-    scores = {}
-    for epsilon, delta in problem.budgets():
-        for solver in valid_solvers(problem, train, delta):
-            if not solvers or solver in solvers:
-                coef = fitted(name, train, solver, epsilon, delta, repetition)
-                score = math.inf if coef is None else (test.value(coef) - best) / unit
-                scores[(epsilon, delta), solver] = score
-    return train.n_public, train.dimension, scores
+    # Where no column tells anything the optimum predicts new records no better than a constant.
+    unit = max(constant_loss(problem.loss, y, y_test) - best, 1e-3 * test.value(np.zeros(test.shape)))
+    run: Run = {}
+    for budget in problem.budgets():
+        chosen = automatic(problem.loss, train.n_public, train.dimension, budget)
+        for solver in valid_solvers(problem, train, budget[1]):
+            if not solvers or solver in solvers or (solver == chosen and "auto" in solvers):
+                coef = fitted(name, train, solver, budget, repetition)
+                if coef is not None:
+                    score = (test.value(coef) - best) / unit
+                    run[budget, solver] = score, accuracy(problem.loss, coef, X_test, y_test)
+    return train.n_public, train.dimension, run
 
 
 def fitted(
-    name: str, train: dperm.Objective, solver: str, epsilon: float, delta: float, repetition: int
+    name: str, train: dperm.Objective, solver: str, budget: Budget, repetition: int
 ) -> np.ndarray | None:
     """Weights of one run, from noise of its own; None where there are too few records for intervals."""
+    epsilon, delta = budget
     seed = zlib.crc32(f"{name}, {solver}, {epsilon}, {delta}, {repetition}".encode())
     common = {
         "neighbors": NEIGHBORS,
@@ -134,20 +121,6 @@ def fitted(
         return None
 
 
-def summary(name: str, runs: list[tuple[int, int, dict[tuple[Budget, str], float]]]) -> ProblemTable:
-    """Means and standard errors."""
-    n, dimension, first = runs[0]
-    table = ProblemTable(n, dimension, len(runs))
-    for budget, solver in first:
-        values = np.array([scores[budget, solver] for _, _, scores in runs])
-        known = len(values) > 1 and np.isfinite(values).all()
-        error = values.std(ddof=1) / math.sqrt(len(values)) if known else 0.0
-        table.scores.setdefault(budget, {})[solver] = Score(float(values.mean()), float(error))
-    for budget in table.scores:
-        table.chosen[budget] = automatic(PROBLEMS[name].loss, n, dimension, budget)
-    return table
-
-
 def automatic(loss: Loss, n: int, dimension: int, budget: Budget) -> str:
     """The solver that the rule takes for these public numbers."""
     epsilon, delta = budget
@@ -156,90 +129,85 @@ def automatic(loss: Loss, n: int, dimension: int, budget: Budget) -> str:
     )
 
 
-def renewed(tables: Mapping[str, ProblemTable]) -> dict[str, ProblemTable]:
-    """The same scores, and what the rule takes now."""
-    known = {name: table for name, table in tables.items() if name in PROBLEMS}
-    for name, table in known.items():
-        for budget in table.scores:
-            table.chosen[budget] = automatic(PROBLEMS[name].loss, table.n, table.dimension, budget)
-    return known
+def shown(runs: Runs, chosen: Mapping[Budget, str]) -> str:
+    """A line for each solver, with a star where "auto" takes it."""
+    lines = [" " * 28 + "".join(f"{epsilon:>11g}{'' if delta else ' pure':5}" for epsilon, delta in chosen)]
+    for solver in sorted({solver for _, solver in runs}):
+        cells = []
+        for budget, auto in chosen.items():
+            score, right = runs.get((budget, solver), np.full((1, 2), math.nan)).mean(axis=0)
+            cell = "" if math.isnan(score) else f"{1000.0 * score:.0f}" if score < 100.0 else ">99999"
+            cell += "" if math.isnan(right) else f" {right:.1f}"
+            cells.append(f"{cell + ('*' if auto == solver else ' '):>16}")
+        lines.append(f"{solver:28}" + "".join(cells))
+    return "\n".join(lines)
 
 
-HEADER = """# Which solver is best, and which one `solver="auto"` takes
-
-Written by `python bench/solver_choice.py --write`, which says what a score is; read by
-`tests/test_solver_choice.py`. Scores are in thousandths (0: the optimum without privacy, 1000: a
-constant), mean ± standard error over random splits; n is the number of records trained on, d that of weights,
-the intercept included. Add-or-remove neighbours, default settings; >99999 where `noisy_newton`, which is for
-intervals, refuses so few records.
-"""
-
-
-def markdown(name: str, table: ProblemTable) -> str:
-    """One problem's table, columns in the order of their mean."""
-    solvers = sorted({solver for scores in table.scores.values() for solver in scores})
-    lines = [
-        f"\n## {name}\n\nn = {table.n}, d = {table.dimension}, {table.repetitions} splits\n",
-        f"| epsilon | delta | auto | {' | '.join(solvers)} |",
-        "|---" * (len(solvers) + 3) + "|",
-    ]
-    for (epsilon, delta), scores in table.scores.items():
-        cells = [_cell(scores[solver]) if solver in scores else "" for solver in solvers]
-        lines.append(f"|{epsilon:g}|{delta:g}|{table.chosen[epsilon, delta]}|{'|'.join(cells)}|")
-    return "\n".join(lines) + "\n"
+def complaints(runs: Runs, chosen: Mapping[Budget, str]) -> Iterator[str]:
+    """What is wrong with default settings on one problem."""
+    points = {key: _points(run) for key, run in runs.items()}
+    for budget, auto in chosen.items():
+        others = {solver: own for (at, solver), own in points.items() if at == budget}
+        if auto in others:
+            best = max(others, key=lambda solver: others[solver].mean())
+            if gap := _gap(others[best], others[auto]):
+                yield f"auto ({auto}) is {gap:.1f} points below {best} at {budget}"
+    for solver in sorted({solver for _, solver in runs}):
+        budgets = [budget for budget in chosen if (budget, solver) in runs]
+        for less, more in pairwise(budgets):
+            if less[1] == more[1] and (gap := _gap(points[less, solver], points[more, solver])):
+                yield f"{solver} falls by {gap:.1f} points from {less} to {more}"
+        scores = {budget: runs[budget, solver][:, 0].mean() for budget in budgets}
+        bad = [f"{budget} ({score:.3g})" for budget, score in scores.items() if score > 1.1]
+        if bad:
+            yield f"{solver} is worse than a constant at {', '.join(bad)}"
 
 
-def _cell(score: Score) -> str:
-    if not abs(score.mean) < 100.0:
-        return ">99999"
-    return f"{1000.0 * score.mean:.0f}±{1000.0 * score.error:.0f}"
+def _points(run: np.ndarray) -> np.ndarray:
+    """Accuracy, or with real targets what is left of 100 points of score: more is better."""
+    scores, right = run.T
+    return 100.0 * (1.0 - scores) if np.isnan(right).any() else right
 
 
-def _score(cell: str) -> Score:
-    if cell.startswith(">"):
-        return Score(math.inf, 0.0)
-    mean, _, error = cell.partition("±")
-    return Score(float(mean) / 1000.0, float(error) / 1000.0)
+def _gap(better: np.ndarray, worse: np.ndarray) -> float:
+    """Points between them where these are more than chance and more than half a point, else 0."""
+    gap, n = float(better.mean() - worse.mean()), len(better)
+    error = math.sqrt((better.var(ddof=1) + worse.var(ddof=1)) / n) if n > 1 else 0.0
+    return gap if gap > max(POINTS, ERRORS * error) else 0.0
 
 
-def read_tables(text: str) -> dict[str, ProblemTable]:
-    """What `markdown` wrote, by the name of the problem."""
-    return {part.partition("\n")[0]: _read_table(part) for part in text.split("\n## ")[1:]}
+def half(name: str) -> str:
+    """The half of the generated problems that one belongs to; those with a name are known failings."""
+    return "held-out" if name[0].isdigit() and zlib.crc32(name.encode()) % 2 else "fit"
 
 
-def _read_table(part: str) -> ProblemTable:
-    numbers = re.search(r"n = (\d+), d = (\d+), (\d+) splits", part)
-    assert numbers is not None, part
-    table = ProblemTable(*map(int, numbers.groups()))
-    heading, _, *lines = (line for line in part.splitlines() if line.startswith("|"))
-    solvers = [cell.strip() for cell in heading.split("|")[4:-1]]
-    for line in lines:
-        epsilon, delta, chosen, *cells = line.split("|")[1:-1]
-        budget = float(epsilon), float(delta)
-        table.chosen[budget] = chosen
-        table.scores[budget] = {
-            solver: _score(cell) for solver, cell in zip(solvers, cells, strict=True) if cell
+def read_table() -> dict[tuple[str, float, float], dict[str, str]]:
+    """Lines of the published table by problem, epsilon and delta: public numbers, then scores and errors."""
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    return {(line["problem"], float(line["epsilon"]), float(line["delta"])): line for line in lines}
+
+
+def write_table(name: str, n: int, dimension: int, runs: Runs) -> None:
+    """Put what was measured in the place of the same problem's numbers."""
+    table = read_table()
+    for (budget, solver), run in runs.items():
+        about = {"problem": name, "n": n, "d": dimension, "epsilon": budget[0], "delta": budget[1]}
+        line = table.setdefault((name, *budget), {})
+        line |= {
+            key: f"{value:g}" if isinstance(value, float) else str(value) for key, value in about.items()
         }
-    return table
-
-
-def write(measured: Mapping[str, ProblemTable]) -> None:
-    """Put what was measured in the place of the same problems' tables; drop problems that are no more."""
-    kept = dict(_parts(TABLE.read_text(encoding="utf-8"))) if TABLE.exists() else {}
-    kept.update({name: markdown(name, table) for name, table in measured.items()})
-    text = HEADER + "".join(kept[name] for name in PROBLEMS if name in kept)
-    TABLE.write_text(text, encoding="utf-8")
-
-
-def with_columns(table: ProblemTable, measured: ProblemTable) -> ProblemTable:
-    """The table with what was measured of some solvers."""
-    for budget, scores in measured.scores.items():
-        table.scores[budget] |= scores
-    return table
-
-
-def _parts(text: str) -> list[tuple[str, str]]:
-    return [(part.partition("\n")[0], f"\n## {part.rstrip()}\n") for part in text.split("\n## ")[1:]]
+        scores = 1000.0 * run[:, 0]
+        line[solver] = f"{scores.mean():.0f}"
+        error = scores.std(ddof=1) / math.sqrt(len(scores)) if len(scores) > 1 else math.nan
+        line[f"{solver} error"] = "" if math.isnan(error) else f"{error:.0f}"
+    solvers = [solver for solver in SOLVERS if any(line.get(solver) for line in table.values())]
+    columns = ["problem", "n", "d", "epsilon", "delta"]
+    columns += [column for solver in solvers for column in (solver, f"{solver} error")]
+    with TABLE.open("w", encoding="utf-8", newline="") as file:
+        lines = csv.DictWriter(file, columns, restval="", extrasaction="ignore", lineterminator="\n")
+        lines.writeheader()
+        lines.writerows(line for problem in PROBLEMS for key, line in table.items() if key[0] == problem)
 
 
 def main() -> None:
@@ -247,27 +215,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--set", choices=SETS, default="fixed")
     parser.add_argument("--problems", nargs="+", default=[""], help="beginnings of names")
-    parser.add_argument("--solvers", nargs="+", choices=SOLVERS, default=[], help="these columns alone")
-    parser.add_argument("--jobs", type=int, default=-1, help="processes; -1: one per core")
-    parser.add_argument("--rule", action="store_true", help="measure nothing, renew the column auto")
-    parser.add_argument("--write", action="store_true", help=f"keep the tables in {TABLE.name}")
+    parser.add_argument("--half", choices=("fit", "held-out"), help="of the generated problems")
+    parser.add_argument("--solvers", nargs="+", choices=["auto", *SOLVERS], default=[], help="these alone")
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1, help="processes; -1: one per core")
+    parser.add_argument("--write", action="store_true", help=f"keep the scores in {TABLE.name}")
     arguments = parser.parse_args()
-    if arguments.rule:
-        write(renewed(read_tables(TABLE.read_text(encoding="utf-8"))))
-        return
-    names = [name for name in PROBLEMS if name.startswith(tuple(arguments.problems))]
+    if arguments.write and arguments.set != "fixed":
+        parser.error("--write keeps scores of the fixed problems alone")
+    names = [name for name in SETS[arguments.set] if name.startswith(tuple(arguments.problems))]
+    names = [name for name in names if arguments.half in (None, half(name))]
     splits = range(arguments.repetitions)
     workers = Parallel(arguments.jobs, batch_size=1, return_as="generator")
     results = workers(delayed(measure)(name, split, arguments.solvers) for name in names for split in splits)
     for name in names:
-        table = summary(name, [next(results) for _ in splits])
-        if arguments.solvers:
-            table = with_columns(read_tables(TABLE.read_text(encoding="utf-8"))[name], table)
-        print(markdown(name, table), flush=True)
+        measured = [next(results) for _ in splits]
+        n, dimension, first = measured[0]
+        everywhere = [key for key in first if all(key in run for *_, run in measured)]
+        runs = {key: np.array([run[key] for *_, run in measured]) for key in everywhere}
+        problem = ALL[name]
+        chosen = {budget: automatic(problem.loss, n, dimension, budget) for budget, _ in everywhere}
+        print(f"\n## {name}: n = {n}, d = {dimension}\n{shown(runs, chosen)}")
+        for complaint in complaints(runs, chosen):
+            print(f"! {complaint}", flush=True)
         if arguments.write:
-            write({name: table})
+            write_table(name, n, dimension, runs)
 
 
 if __name__ == "__main__":

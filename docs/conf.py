@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import re
 import sys
 import warnings
@@ -21,7 +22,6 @@ version = release = dperm.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx-mathjax-offline",  # formulas need no network
     "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
@@ -32,7 +32,9 @@ templates_path = ["_templates"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"dperm {version}"
-html_static_path = ["_static"]
+# Formulas need no network: the site has a copy of MathJax.
+html_static_path = ["_static", str(importlib.resources.files("sphinx-mathjax-offline") / "static")]
+mathjax_path = "mathjax/tex-chtml.js"
 html_css_files = ["dperm.css"]
 html_show_sourcelink = False
 html_theme_options = {
