@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+MADE_FOR_THE_SITE = ROOT / "docs" / "reproduced"
+PAGES = [path for path in sorted(ROOT.glob("docs/**/*.md")) if path.parent != MADE_FOR_THE_SITE]
+PAGES += sorted(ROOT.glob("*.md"))
 FOLDERS = ("src/", "csrc/", "tests/", "bench/", "docs/", "recipe/", ".ci/")
 
 
@@ -26,6 +28,13 @@ def test_paths_and_links_of_a_page_exist(page):
     links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text)
     missing += [link for link in links if not (page.parent / link).exists()]
     assert not missing, "not there: " + ", ".join(missing)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_lines_of_prose_are_short(page):
+    prose = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    long = [line for line in prose.splitlines() if len(line) > 120 and not line.lstrip().startswith("|")]
+    assert not long or page.name == "CHANGELOG.md"
 
 
 def test_every_decision_is_listed():
