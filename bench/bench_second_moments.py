@@ -1,21 +1,14 @@
 """Exact sums of outer products compared with BLAS.
 
     pytest bench/bench_second_moments.py --benchmark-only [--size large]
-    python bench/bench_second_moments.py adult kddcup99
 
-BLAS only multiplies; the exact sums also scale and round every row. ``--size large`` uses a million rows. The
-second prints median ratios on real data, both sides timed alternately in one process.
+BLAS only multiplies; the exact sums also scale and round every row. ``--size large`` uses a million rows.
 """
-
-import sys
 
 import numpy as np
 import pytest
 
-import dperm
-from dperm import Objective
 from dperm.private_values.linear_map import LinearMap
-from measuring import times_in_turn
 from problems import objective, problem
 
 DTYPES = ["float64", "float32"]
@@ -44,29 +37,3 @@ class TestMappedGradient:
 
     def test_plain(self, benchmark, size, dtype):
         benchmark(objective(size, dtype).clipped_gradient_sum, problem(size, dtype)[2], 0.5)
-
-
-def compare(name: str, rounds: int = 9) -> None:
-    """Print times and the median ratios to BLAS."""
-    data = dperm.datasets.load(name, dense=True)
-    for dtype in (np.float64, np.float32):
-        X = np.ascontiguousarray(data.X, dtype=dtype)
-        tested = Objective("logistic", X, data.y.astype(dtype), row_norm=data.row_norm, fit_intercept=True)
-        w = np.full(tested.dimension, 0.1)
-        calls = {
-            "X.T @ X": lambda X=X: X.T @ X,
-            "gram_sum": tested.gram_sum,
-            "hessian_sum": lambda tested=tested, w=w: tested.hessian_sum(w),
-            "moment_sums": lambda tested=tested: tested.moment_sums(1.0),
-        }
-        times = times_in_turn(calls, rounds)
-        for label, taken in times.items():
-            ratio, median = np.median(taken / times["X.T @ X"]), 1e3 * np.median(taken)
-            print(
-                f"{name} {X.shape} {dtype.__name__:8} {label:12} {median:8.1f} ms  {ratio:5.2f}", flush=True
-            )
-
-
-if __name__ == "__main__":
-    for argument in sys.argv[1:]:
-        compare(argument)

@@ -3,13 +3,11 @@
     python bench/bench_sgd_batches.py [--rounds 9] [--threads 1]
 
 Numpy draws its samples by geometric gaps and its noise in floating point, neither of which is exact, and
-gathers batches into a preallocated buffer; both sides keep one vector of weights and take plain steps. If
-opacus and torch are installed, an epoch of theirs is timed, too: Poisson sampling, two threads, the faster of
-per-record gradients and ghost clipping.
+gathers batches into a preallocated buffer; both sides keep one vector of weights and take plain steps. Whole
+fits of Opacus are compared by ``peers/run.py``.
 """
 
 import math
-import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -21,7 +19,7 @@ from dperm.mechanisms import laplacian_smoothing
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.sampling import poisson_sample
-from measuring import Call, command_line, milliseconds, ratio, show
+from measuring import command_line, milliseconds, ratio, show
 
 N, D, BATCH, CLIP, STEP = 200_000, 100, 2048, 0.5, 0.1
 STEPS = N // BATCH + 1
@@ -60,44 +58,6 @@ def numpy_epoch(X: np.ndarray, y: np.ndarray, noise_multiplier: float) -> Callab
     return epoch
 
 
-def opacus_epochs(X: np.ndarray, y: np.ndarray, noise_multiplier: float) -> list[Call]:
-    """Epochs of Opacus with Poisson sampling, by per-record gradients and ghost clipping; [] without it."""
-    try:
-        import opacus
-        import torch
-    except ImportError as missing:
-        print(f"Opacus is left out: {missing}. pip install opacus")
-        return []
-    warnings.simplefilter("ignore")  # about its noise, which is not cryptographic
-    torch.set_num_threads(2)
-
-    def epoch_of(mode: str) -> Call:
-        rows = torch.utils.data.TensorDataset(torch.from_numpy(X), torch.from_numpy((y > 0).astype(X.dtype)))
-        model = torch.nn.Linear(D, 1, dtype=rows.tensors[0].dtype)
-        criterion = torch.nn.BCEWithLogitsLoss()
-        private = opacus.PrivacyEngine().make_private(
-            module=model,
-            optimizer=torch.optim.SGD(model.parameters(), lr=STEP),
-            criterion=criterion,
-            data_loader=torch.utils.data.DataLoader(rows, batch_size=BATCH),
-            noise_multiplier=noise_multiplier,
-            max_grad_norm=CLIP,
-            grad_sample_mode=mode,
-        )
-        model, optimizer, *own_criterion, loader = private
-        loss = own_criterion[0] if own_criterion else criterion
-
-        def epoch() -> None:
-            for inputs, targets in loader:
-                optimizer.zero_grad()
-                loss(model(inputs)[:, 0], targets).backward()
-                optimizer.step()
-
-        return epoch
-
-    return [epoch_of("hooks"), epoch_of("ghost")]
-
-
 def epochs(dtype: str, threads: int | None, rounds: int) -> None:
     """Ratios of whole epochs."""
     X, y = data(dtype)
@@ -111,9 +71,6 @@ def epochs(dtype: str, threads: int | None, rounds: int) -> None:
     numpy_best = numpy_epoch(X, y, z)
     show(f"{dtype}: DP-SGD epoch (milliseconds)", milliseconds(compiled))
     show(f"{dtype}: DP-SGD epoch, best numpy / dperm", ratio(numpy_best, compiled, rounds))
-    others = [ratio(other, compiled, 3) for other in opacus_epochs(X, y, z)]
-    if others:
-        show(f"{dtype}: DP-SGD epoch, Opacus at its best / dperm", min(others))
     sampling_share(objective, rounds)
 
 

@@ -73,7 +73,7 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     (1 - momentum)``, grows like ``k^1.5``; it is reached with a step that is stable for any data (heavy
     ball: ``step_size * smoothness < 2 (1 + momentum)``, with the smoothness of the clipped objective)
     and whatever momentum this requires. The constants were found on public data sets;
-    ``bench/accuracy.py`` and ``bench/accuracy_mnist.py`` measure them.
+    ``bench/accuracy.py`` measures them.
 
     With a ridge term, heavy ball converges fastest and oscillates least if ``reach = step_size /
     (1 - momentum)`` is about ``1 / sqrt(l2 smoothness)``; the default is at most half of that, or a seventh
