@@ -13,7 +13,8 @@ README = Path(__file__).parent.parent / "README.md"
 ADULT = Path(os.environ.get("DPERM_DATA", "")) / "adult"
 COLUMNS = [
     "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
-    "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "class",
+    "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country",
+    "class",
 ]  # fmt: skip
 
 
