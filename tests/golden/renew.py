@@ -12,6 +12,7 @@ algorithm derives from one. Sums over records are integers, and do not differ.
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import re
 import warnings
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from dperm import Objective, algorithms, estimators
+from dperm.algorithms import InferenceResult
 from dperm.losses import Huber, SquaredError
 
 HERE = Path(__file__).parent
@@ -43,13 +45,12 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
 }
 SETTINGS = {"rrpsgd": {"rounds": 4000}}
 #: Estimators, which choose a solver themselves, and their problems.
-ESTIMATORS = [
-    ("LogisticRegression", "binary"),
-    ("LogisticRegression", "softmax"),
-    ("LinearSVC", "binary"),
-    ("HuberRegressor", "real"),
-    ("QuantileRegressor", "real"),
-]
+ESTIMATORS = {
+    "LogisticRegression": ["binary", "softmax"],
+    "LinearSVC": ["binary"],
+    "HuberRegressor": ["real"],
+    "QuantileRegressor": ["real"],
+}
 
 
 def records(problem: str) -> tuple[np.ndarray, np.ndarray]:
@@ -65,7 +66,7 @@ def records(problem: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def solver_fit(name: str, problem: str, relation: str) -> tuple[np.ndarray, Any]:
-    """Weights and statement of an algorithm."""
+    """Weights, and their standard errors if there are any, and statement of an algorithm."""
     X, y = records(problem)
     own = OBJECTIVES.get(name, {})
     objective = Objective(
@@ -82,7 +83,8 @@ def solver_fit(name: str, problem: str, relation: str) -> tuple[np.ndarray, Any]
     terms = {"epsilon": 1.0, "delta": 1e-6, "neighbors": relation, "random_state": 7}
     known = inspect.signature(fit).parameters  # the algorithm without privacy has no terms
     result = fit(objective, **{k: v for k, v in terms.items() if k in known}, **SETTINGS.get(name, {}))
-    return result.coef, result.privacy
+    errors = [np.sqrt(np.diag(result.covariance))] if isinstance(result, InferenceResult) else []
+    return np.array([result.coef, *errors]) if errors else result.coef, result.privacy
 
 
 def estimator_fit(name: str, problem: str, relation: str) -> tuple[np.ndarray, Any]:
@@ -106,34 +108,29 @@ def rounded(value: Any) -> Any:
     return float(f"{value:.8g}") if isinstance(value, float) else value
 
 
-def results() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Coefficients and statements of all cases.
+def results(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Coefficients and statements of all cases of an algorithm or an estimator.
 
-    A statement is all its facts, and for the first case of each algorithm the text, too. An algorithm that
-    refuses a problem has no coefficients, and its message instead of a statement.
+    A statement is all its facts, and for the first case the text, too. An algorithm that refuses a problem
+    has no coefficients, and its message instead of a statement.
     """
     coefficients: dict[str, Any] = {}
     statements: dict[str, Any] = {}
-    cases = [(solver_fit, name, problem) for name in SOLVERS for problem in LOSSES]
-    cases += [(estimator_fit, *case) for case in ESTIMATORS]
-    texts = set()
-    for fit, name, problem in cases:
-        for relation in RELATIONS:
-            case = f"{name} {problem} {relation}"
-            try:
-                coef, privacy = fit(name, problem, relation)
-            except ValueError as refusal:
-                coefficients[case], statements[case] = None, str(refusal)
-                continue
-            coefficients[case] = rounded(coef.tolist())
-            if not privacy.private:  # how many iterations converge differs in a few
-                privacy = replace(privacy, steps=None)
-            facts = {fact: value for fact, value in privacy.to_dict().items() if fact != "version"}
-            statements[case] = rounded(facts)
-            if name not in texts:
-                texts.add(name)
-                said = [f"{title}. {text}" for title, text in privacy.sections() if title != "Software"]
-                statements[f"{name} in words"] = rounded([privacy.headline, *said])
+    fit = solver_fit if name in SOLVERS else estimator_fit
+    for problem, relation in itertools.product(ESTIMATORS.get(name, LOSSES), RELATIONS):
+        case = f"{name} {problem} {relation}"
+        try:
+            coef, privacy = fit(name, problem, relation)
+        except ValueError as refusal:
+            coefficients[case], statements[case] = None, str(refusal)
+            continue
+        if not privacy.private:  # how many iterations converge differs between processors
+            privacy = replace(privacy, steps=None)
+        coefficients[case] = rounded(coef.tolist())
+        if not statements:
+            said = [f"{title}. {text}" for title, text in privacy.sections() if title != "Software"]
+            statements[f"{name} in words"] = rounded([privacy.headline, *said])
+        statements[case] = rounded({fact: v for fact, v in privacy.to_dict().items() if fact != "version"})
     return coefficients, statements
 
 
@@ -148,5 +145,9 @@ def write(file: str, cases: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # the seed
-    for file, cases in zip(("coefficients.json", "statements.json"), results(), strict=True):
-        write(file, cases)
+    kept: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+    for name in [*SOLVERS, *ESTIMATORS]:
+        for cases, own in zip(kept, results(name), strict=True):
+            cases.update(own)
+    write("coefficients.json", kept[0])
+    write("statements.json", kept[1])
