@@ -13,7 +13,7 @@ from dperm import Objective
 from dperm.accounting import Sampling
 from dperm.algorithms import noisy_descent
 from dperm.audit.neighbours import LinearData
-from dperm.losses import Absolute, Huber, Loss, SquaredError
+from dperm.losses import Absolute, Loss, SquaredError
 from dperm.losses.weighted import Weighted
 from dperm.mechanisms import batches
 from dperm.mechanisms.hooks import replace_noise
@@ -107,7 +107,6 @@ skipped_clip = skipped_clipping("clipped_gradient_sum")
 skipped_mapped_clip = skipped_clipping("mapped_gradient_sum")
 understated_gram = understated_sensitivity("gram_sum", 4)
 understated_sums = understated_sensitivity("regression_sums", 4)
-understated_direction = understated_sensitivity("newton_direction", 10)
 understated_images = understated_sensitivity("image_gram_sum", 4)
 understated_scores = understated_sensitivity("coordinate_loss_sums", 4)
 heavy_label, heavy_slope = heavy_record("label_sum"), heavy_record("slope_sum")
@@ -275,14 +274,6 @@ CONFIGURATIONS = {
         share=0.85,
         secret=True,
     ),
-    "output_perturbation_minimum": Configuration(
-        # a strong ridge term keeps the minimiser where gradients are long
-        {"mechanism": "gaussian"},
-        (halved_noise, understated_result),
-        share=0.7,
-        l2=20.0,
-        secret=True,
-    ),
     "privgene": Configuration(
         # While the weights are small, the record moves two of the seven scores by the full sensitivity: half
         # of the charged mu, hence faults by a factor of four.
@@ -290,12 +281,6 @@ CONFIGURATIONS = {
         (hasty_selection, understated_scores),
         share=0.4,
         kind="silent",
-    ),
-    "dp_newton": Configuration(
-        {"steps": 3, "clip": 0.01, "gradient_share": 0.7},
-        (halved_noise, skipped_clip, understated_direction),
-        share=0.75,  # only in the worst case does a record move a direction by the full sensitivity:
-        kind="silent",  # with a gradient along that record
     ),
     "noisy_newton": Configuration(
         # equal rows: an unusual one is long after whitening and is down-weighted; second moments do not
@@ -372,11 +357,6 @@ OTHER_CLAIMS = {
             share=0.6,
         ),
     ),
-    "learned scales of Newton steps": (
-        "dp_newton",
-        "add_or_remove",
-        Configuration({"steps": 3, "learn_scales": True}, (halved_noise,), share=0.6),
-    ),
     # The record's gradient reaches the clipping norm only because of its weight.
     "weights of records": (
         "noisy_gd",
@@ -396,33 +376,10 @@ OTHER_CLAIMS = {
             weight_bound=6.0,
         ),
     ),
-    # Every record attains the largest slope of this loss: the minimiser moves by all that Lemma 7 allows.
-    "published noise of a minimum": (
-        "output_perturbation_minimum",
-        "replace_one",
-        replace(
-            CONFIGURATIONS["output_perturbation_minimum"],
-            settings={"calibration": "paper"},
-            faults=(eighth_of_the_noise,),
-            loss=Huber(0.5),
-            epsilon=2.0,
-            delta=0.0,
-            method="clopper_pearson",
-            trainings=1500,
-            share=0.3,
-            d=2,
-        ),
-    ),
 }
 # Paper modes that make releases of their own, not only with other constants. The published noise is larger
 # than its claim needs, so the audited claim is the guarantee that follows from the noise itself.
 PUBLISHED = {
-    "dp_newton": replace(
-        CONFIGURATIONS["dp_newton"],
-        settings={"steps": 2, "clip": 0.01, "calibration": "paper"},
-        faults=(halved_noise, understated_direction),
-        trainings=1000,
-    ),
     "sufficient_statistics": Configuration(
         # only this record lies along the eigenvector of the smallest eigenvalue
         {"calibration": "paper"},

@@ -75,7 +75,6 @@ CALLS = {
     "paper.objective_perturbation": {**TARGET, "l2": 1.0, "row_norm": 1.0, "beta": 0.25},
     "paper.objective_perturbation_pure": {"epsilon": 1.0, "n_samples": 1000, "l2": 0.01, "curvature": 0.25},
     "paper.output_perturbation": {**TARGET, **DESCENT},
-    "paper.output_perturbation_minimum": {"epsilon": 1.0, "n_samples": 1000, "lipschitz": 1.0, "l2": 0.1},
     "paper.projected_gd_schedule": {**TARGET, **SIZE, "radius": 2.0, "clip": 1.0, "steps": 50},
     "paper.projected_gd_step_size": {"radius": 2.0, "gradient_bound": 1.0, "steps": 50},
     "paper.privgene": {"rho": 0.1, "generations": 3, "entry_bound": 1.0, "stride": 0.5},

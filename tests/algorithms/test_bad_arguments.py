@@ -80,11 +80,6 @@ COMBINATIONS = {
         ({"delta": 0.0}, "delta"),
         ({"epsilon": 0.01}, "noise would leave no interval"),
     ],
-    "dp_newton": [
-        {"gradient_share": 1.0},
-        {"calibration": "paper", "neighbors": "replace_one"},
-        ({"calibration": "paper", "epsilon": math.inf}, "finite epsilon"),
-    ],
     "privgene": [
         {"decay": 1.5},
         {"decay": 0.1, "generations": 500},
@@ -137,16 +132,6 @@ COMBINATIONS = {
     "output_perturbation_gd": [
         {"steps": 0},
         {"step_size": 1e3},
-    ],
-    "output_perturbation_minimum": [
-        (given | {"calibration": "paper", "neighbors": "replace_one"} | more, match)
-        for given, more, match in [
-            ({"delta": 1e-6}, {}, "delta=0"),
-            ({"epsilon": math.inf, "delta": 0.0}, {}, "finite"),
-            ({"delta": 0.0}, {"neighbors": "add_or_remove"}, "replace_one"),
-            ({"delta": 0.0, "mechanism": "gaussian"}, {}, "norm-Laplace"),
-            ({"delta": 0.0}, {"calibration": "loose"}, "calibration"),
-        ]
     ],
     "objective_perturbation": [
         {"output_share": 0.0},
@@ -239,7 +224,7 @@ def test_ledgers_of_another_type_are_refused(name, ledger):
         small_fit(name, ledger=ledger)
 
 
-@pytest.mark.parametrize("name", ["preconditioned_gd", "dp_newton", "noisy_newton", "sufficient_statistics"])
+@pytest.mark.parametrize("name", ["preconditioned_gd", "noisy_newton", "sufficient_statistics"])
 def test_matrices_that_do_not_fit_in_memory_are_refused_before_the_charge(name):
     ledger = Ledger(1.0, 1e-6)
     X, y = np.zeros((4, 100_000), dtype=np.float32), np.array([1.0, -1.0, 1.0, -1.0])

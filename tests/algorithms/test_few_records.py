@@ -5,12 +5,12 @@ import pytest
 
 from algorithms.problems import rows_in_unit_ball
 from dperm import Objective
-from dperm.algorithms import dp_newton, dp_sgd_gradient, dp_sgd_output
+from dperm.algorithms import dp_sgd_gradient, dp_sgd_output
 from dperm.losses import Logistic, SquaredError
 
 N, D, SEEDS = 300, 10, 4
 by_name = pytest.mark.parametrize(
-    "algorithm", [dp_newton, dp_sgd_gradient, dp_sgd_output], ids=lambda algorithm: algorithm.__name__
+    "algorithm", [dp_sgd_gradient, dp_sgd_output], ids=lambda algorithm: algorithm.__name__
 )
 
 

@@ -23,7 +23,6 @@ from dperm.algorithms import (
     dp_agd,
     dp_lsadam,
     dp_lssgd,
-    dp_newton,
     dp_sgd,
     dp_sgd_gradient,
     dp_sgd_output,
@@ -279,7 +278,7 @@ WITHOUT_NOISE = {
 
 @pytest.mark.parametrize("loss", WITHOUT_NOISE.values(), ids=WITHOUT_NOISE)
 def test_defaults_without_noise_reach_the_optimum(loss):
-    for algorithm in (noisy_gd, dp_sgd, dp_lssgd, dp_lsadam, dp_agd, dp_newton):
+    for algorithm in (noisy_gd, dp_sgd, dp_lssgd, dp_lsadam, dp_agd):
         if not algorithm.needs.refusal(default_problem(loss)):
             assert default_excess(algorithm, loss, math.inf) < 0.01, algorithm.__name__
 

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import gamma, kstest
 
 from algorithms.problems import excess, objective, separable, zero_rows
 from dperm import Objective
 from dperm.accounting import Ledger, gaussian_sigma
-from dperm.algorithms import nonprivate, output_perturbation_gd, output_perturbation_minimum
+from dperm.algorithms import nonprivate, output_perturbation_gd
 from dperm.algorithms.output_perturbation_gd import output_perturbation_schedule
 from dperm.errors import PrivacyWarning
 from dperm.losses import Huber, SquaredError
@@ -23,9 +22,6 @@ ROUNDING = 2.0**-9  # largest relative increase of the sensitivity by rounding t
 def strong(**keywords):
     return objective(**{"l2": 0.05, "penalize_intercept": True, **keywords})
 
-
-ALGORITHMS = [output_perturbation_gd, output_perturbation_minimum]
-by_name = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.__name__)
 
 # L = 1 and beta = 1/4, for a loss without a sharper bound
 PLAIN = {"loss": Huber(2.0), "row_norm": 0.5}
@@ -63,17 +59,6 @@ def test_sensitivity_of_logistic_examples(steps, eta, n, l2, replace, null):
         assert expected <= result.privacy.sensitivity <= expected * (1 + ROUNDING)
 
 
-@pytest.mark.parametrize(
-    ("n", "l2", "replace"), [(45211, 0.01, 2 / 45211 / 0.01), (1000, 0.1, 2 / 1000 / 0.1)]
-)
-def test_sensitivity_of_minimiser_examples(n, l2, replace):
-    settings = {"neighbors": "replace_one", **UNCLIPPED}
-    result = output_perturbation_minimum(zero_rows(n, l2=l2, **PLAIN), 1.0, 1e-5, **settings)
-    # a thousandth for the tolerance, another for rounding
-    assert replace <= result.privacy.sensitivity <= replace * (1 + 2 * ROUNDING)
-    assert result.n_iter == 1
-
-
 @pytest.mark.parametrize("output", ["last", "average"])
 def test_without_noise_it_equals_the_numpy_reference(output):
     X, y = separable()
@@ -87,18 +72,15 @@ def test_without_noise_it_equals_the_numpy_reference(output):
     assert not result.privacy.private
 
 
-@by_name
-def test_without_noise_it_reaches_the_optimum(algorithm):
+def test_without_noise_it_reaches_the_optimum():
     obj = strong()
-    settings = {"steps": 1000, "step_size": 3.0} if algorithm is output_perturbation_gd else {}
-    result = algorithm(obj, math.inf, 1e-6, **settings)
+    result = output_perturbation_gd(obj, math.inf, 1e-6, steps=1000, step_size=3.0)
     np.testing.assert_allclose(result.coef, nonprivate(obj).coef, atol=result.privacy.sensitivity / 500)
 
 
-@by_name
 @pytest.mark.parametrize(("delta", "mechanism"), [(1e-6, "gaussian"), (0.0, "auto"), (1e-6, "auto")])
-def test_one_release_spends_the_budget(algorithm, delta, mechanism, releases):
-    result = algorithm(strong(), 0.7, delta, mechanism=mechanism)
+def test_one_release_spends_the_budget(delta, mechanism, releases):
+    result = output_perturbation_gd(strong(), 0.7, delta, mechanism=mechanism)
     ((method, budget),) = releases
     assert budget.total_units * (1 - 1e-14) <= budget.spent_units <= budget.total_units
     laplace = method == "norm_laplace_sum"
@@ -137,15 +119,11 @@ def test_a_clip_or_a_radius_admits_losses_without_a_lipschitz_bound(bound):
     assert np.mean(np.sign(X @ result.coef[:-1] + result.coef[-1]) == y) > 0.8
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "settings"),
-    [
-        (output_perturbation_gd, {"steps": 20, "step_size": 1.0}),
-        (output_perturbation_minimum, {"extra_l2": 0.1}),
-    ],
-)
-def test_noise_is_proportional_to_the_clip(algorithm, settings):
-    one, other = (algorithm(strong(), 1.0, 1e-6, clip=clip, **settings).privacy for clip in (0.1, 0.2))
+def test_noise_is_proportional_to_the_clip():
+    settings = {"steps": 20, "step_size": 1.0}
+    one, other = (
+        output_perturbation_gd(strong(), 1.0, 1e-6, clip=clip, **settings).privacy for clip in (0.1, 0.2)
+    )
     assert other.noise_scale == pytest.approx(2.0 * one.noise_scale, rel=2 * ROUNDING)
     assert (one.clip, other.clip) == (0.1, 0.2)
 
@@ -185,12 +163,13 @@ class TestDefaultClip:
     def test_it_ends_nearer_to_the_optimum_than_without_it(self):
         obj = strong()
 
-        def mean_excess(algorithm, **settings):
-            fits = [algorithm(obj, 0.3, 1e-6, random_state=seed, **settings) for seed in range(8)]
+        def mean_excess(**settings):
+            fits = [
+                output_perturbation_gd(obj, 0.3, 1e-6, random_state=seed, **settings) for seed in range(8)
+            ]
             return np.mean([excess(obj, each.coef) for each in fits])
 
-        for algorithm in ALGORITHMS:
-            assert mean_excess(algorithm) < 0.5 * mean_excess(algorithm, **UNCLIPPED)
+        assert mean_excess() < 0.5 * mean_excess(**UNCLIPPED)
 
 
 class TestPaperMode:
@@ -223,62 +202,6 @@ class TestPaperMode:
             )
 
 
-PAPER = {"calibration": "paper", "neighbors": "replace_one"}
-
-
-class TestPaperModeOfTheMinimum:
-    @pytest.mark.parametrize(("row_norm", "l2", "epsilon"), [(1.0, 0.1, 0.5), (2.0, 1e-3, 3.0)])
-    def test_noise_is_the_published_one(self, row_norm, l2, epsilon):
-        """beta = n l2 epsilon/2 for rows of norm 1; gradients and noise are proportional to the row norm."""
-        obj = zero_rows(1000, l2=l2, row_norm=row_norm)
-        privacy = output_perturbation_minimum(obj, epsilon, 0.0, **PAPER).privacy
-        assert privacy.noise_scale == pytest.approx(row_norm * 2.0 / (1000 * l2 * epsilon), rel=1e-9)
-        assert (privacy.epsilon, privacy.delta, privacy.accountant) == (epsilon, 0.0, "pure")
-        assert "exact minimiser" in " ".join(str(privacy).split())
-
-    def test_noise_is_increased_for_the_computed_minimiser_where_lemma_7_is_tight(self):
-        """This Huber loss attains its Lipschitz constant within the ball that contains the minimiser."""
-        privacy = output_perturbation_minimum(zero_rows(1000, l2=0.01, **PLAIN), 0.5, 0.0, **PAPER).privacy
-        published = 2.0 / (1000 * 0.01 * 0.5)
-        assert published < privacy.noise_scale <= published * (1 + 2 * ROUNDING)
-        assert privacy.sensitivity / privacy.noise_scale <= 0.5 * (1 + 1e-12)
-
-    def test_norms_of_the_noise_are_gamma_distributed(self):
-        """Kolmogorov-Smirnov, 1500 draws: p below 1e-6 with probability 1e-6."""
-        obj = Objective("logistic", np.zeros((100, 4)), np.ones(100), row_norm=1.0, l2=0.5)
-        draws = [output_perturbation_minimum(obj, 0.7, 0.0, random_state=s, **PAPER) for s in range(1500)]
-        beta = 100 * 0.5 * 0.7 / 2.0
-        lengths = [np.linalg.norm(draw.coef) for draw in draws]
-        assert kstest(lengths, gamma(4, scale=1.0 / beta).cdf).pvalue > 1e-6
-        # the test rejects a scale that is 50 % larger
-        assert kstest(lengths, gamma(4, scale=1.5 / beta).cdf).pvalue < 1e-6
-
-    def test_it_charges_its_claim(self):
-        ledger = Ledger(0.5, 1e-6, neighbors="replace_one")
-        output_perturbation_minimum(strong(), 0.5, 0.0, ledger=ledger, **PAPER)
-        assert [(entry.epsilon, entry.delta) for entry in ledger.history()] == [(0.5, 0.0)]
-
-    @pytest.mark.parametrize("loss", ["logistic", Huber(2.0)], ids=str)
-    def test_no_replaced_record_exceeds_the_sensitivity(self, loss):
-        rng = np.random.default_rng(0)
-        worst = 0.0
-        for _ in range(40):
-            X = rng.normal(size=(20, 2))
-            X /= np.linalg.norm(X, axis=1, keepdims=True)
-            y = np.sign(rng.normal(size=20)) if loss == "logistic" else 10.0 * rng.normal(size=20)
-            other = X.copy()
-            other[0] = -X[0]
-            runs = [
-                output_perturbation_minimum(
-                    Objective(loss, rows, y, row_norm=1.0, l2=0.5), 1e9, 0.0, random_state=0, **PAPER
-                )
-                for rows in (X, other)
-            ]
-            moved = np.linalg.norm(runs[0].coef - runs[1].coef)
-            worst = max(worst, moved / runs[0].privacy.sensitivity)
-        assert 0.05 < worst <= 1.0
-
-
 def test_the_schedule_is_public_and_goes_further_with_more_budget():
     X, y = separable()
     one = Objective("logistic", X, y, row_norm=1.5)
@@ -291,9 +214,8 @@ def test_the_schedule_is_public_and_goes_further_with_more_budget():
     assert horizons[-1] > 100 * horizons[0]
 
 
-def test_the_algorithms_read_no_exact_gradients():
-    """Only bounded trainings do; the algorithms get private values with a bound."""
-    for algorithm in ALGORITHMS:
-        source = Path(sys.modules[algorithm.__wrapped__.__module__].__file__).read_text()
-        assert ".gradient(" not in source
-        assert "release_without_privacy" not in source
+def test_the_algorithm_reads_no_exact_gradients():
+    """Only bounded trainings do; the algorithm gets private values with a bound."""
+    source = Path(sys.modules[output_perturbation_gd.__module__].__file__).read_text()
+    assert ".gradient(" not in source
+    assert "release_without_privacy" not in source

@@ -13,7 +13,6 @@ Y = np.where(RNG.random(N) < 0.5, 1.0, -1.0)
 #: The algorithms that need the bound, and further arguments.
 BOUNDED = {
     "output_perturbation_gd": {},
-    "output_perturbation_minimum": {},
     "objective_perturbation": {},
     "dp_sgd_output": {"neighbors": "add_or_remove"},
     "dp_sgd": {"sampling": "permutation"},

@@ -1,21 +1,19 @@
-"""SGD or minimisation in noisy phases: numpy reference, disjoint parts, sensitivity, charge, noise."""
+"""SGD in noisy phases: numpy reference, disjoint parts, sensitivity, charge, noise."""
 
 import math
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from algorithms.problems import objective, secret_bits, separable
 from dperm import Objective, losses
 from dperm.accounting import Ledger, gdp_mu
 from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms import dp_sgd_output, output_perturbation_minimum
+from dperm.algorithms import dp_sgd_output
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms.sampling import permutation
 from dperm.objective.bounded_descent import BoundedDescent, DescentRecipe
-from dperm.objective.bounded_training import Minimisation
 from reference.exact import opened
 from reference.replaced_noise import scaled_noise
 from reference.sgd_twin import sgd
@@ -23,17 +21,15 @@ from reference.sgd_twin import sgd
 REPLACE = {"neighbors": "replace_one"}
 SIZES = [48, 24, 12, 15]  # of the parts of 99 records, in 4 phases and batches of 3
 RIDGE = {"l2": 0.05, "penalize_intercept": True}
-ALGORITHMS = {"steps": dp_sgd_output, "minima": output_perturbation_minimum}
-both = pytest.mark.parametrize("name", ALGORITHMS)
 
 
-def released_by_phase(name, obj, **settings):
+def released_by_phase(obj, **settings):
     """The weights that each phase releases, without noise."""
-    own = {"extra_l2": 0.2} if name == "minima" else {"batch_size": 3, "step_size": 0.5, "clip": 8.0}
+    own = {"phases": 4, "batch_size": 3, "step_size": 0.5, "clip": 8.0}
     seen = []
-    ALGORITHMS[name](
+    dp_sgd_output(
         obj, math.inf, 1e-6, random_state=3, callback=lambda found: seen.append(found["coef"]),
-        **{"phases": 4, **own, **REPLACE, **settings},
+        **{**own, **REPLACE, **settings},
     )  # fmt: skip
     return seen
 
@@ -44,7 +40,7 @@ def released_by_phase(name, obj, **settings):
 def test_without_noise_it_equals_the_numpy_reference(output, passes, radius):
     X, y = separable(n=99)
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, l2=0.1)
-    seen = released_by_phase("steps", obj, passes=passes, output=output, radius=radius)
+    seen = released_by_phase(obj, passes=passes, output=output, radius=radius)
     order, w, first = permutation(secret_bits(3), 99), np.zeros(6), 0
     assert len(seen) == 4
     for phase, (size, coef) in enumerate(zip(SIZES, seen, strict=True)):
@@ -58,44 +54,18 @@ def test_without_noise_it_equals_the_numpy_reference(output, passes, radius):
         first += size
 
 
-@pytest.mark.parametrize("n_public", [99, 120, 4000])
-def test_minima_without_noise_are_those_of_their_parts(n_public):
-    """Each phase has a ridge term around the last release, 8 times as strong; parts may hold no record."""
-    X, y = separable(n=99)
-    obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True, n_public=n_public, **RIDGE)
-    phases = 4 if n_public < 4000 else 11
-    seen = released_by_phase("minima", obj, phases=phases)
-    left, w = np.asarray(permutation(secret_bits(3), n_public)), np.zeros(6)
-    for phase, coef in enumerate(seen):
-        size = len(left) // 2 if phase < phases - 1 else len(left)
-        part, left = left[:size][left[:size] < 99], left[size:]
-        Z = np.column_stack([X[part], np.ones(len(part))])
-
-        def value(v, Z=Z, labels=y[part], centre=w, ridge=0.2 * 8.0**phase, size=size):
-            margins = labels * (Z @ v)
-            penalty = 0.025 * v @ v + ridge / 2 * np.sum((v - centre) ** 2)
-            gradient = -(labels / (1.0 + np.exp(margins))) @ Z / size + 0.05 * v + ridge * (v - centre)
-            return np.sum(np.logaddexp(0.0, -margins)) / size + penalty, gradient
-
-        best = minimize(value, w, jac=True, method="BFGS", options={"gtol": 1e-10}).x
-        np.testing.assert_allclose(coef, best, atol=2e-3)  # tolerance: a thousandth of the sensitivity
-        w = coef
-
-
-@both
-def test_a_record_is_used_in_one_phase_only(name):
+def test_a_record_is_used_in_one_phase_only():
     """Replacing a record of a phase changes its release and later ones, but none before."""
     X, y = separable(n=99)
     order = permutation(secret_bits(3), 99)
-    settings = {} if name == "minima" else {"output": "last"}
-    seen = released_by_phase(name, Objective("logistic", X, y, row_norm=1.5, **RIDGE), **settings)
-    ends = np.cumsum([49, 25, 12, 13] if name == "minima" else SIZES)
+    seen = released_by_phase(Objective("logistic", X, y, row_norm=1.5, **RIDGE), output="last")
+    ends = np.cumsum(SIZES)
     for place in (0, 47, 48, 71, 72, 84, 98):
         other, label = X.copy(), y.copy()
         other[order[place]] *= -0.5
         label[order[place]] *= -1.0
         obj = Objective("logistic", other, label, row_norm=1.5, **RIDGE)
-        changed = released_by_phase(name, obj, **settings)
+        changed = released_by_phase(obj, output="last")
         phase = int(np.searchsorted(ends, place, side="right"))
         same = [np.array_equal(*pair) for pair in zip(seen, changed, strict=True)]
         assert same == [True] * phase + [False] * (4 - phase)
@@ -152,37 +122,14 @@ def test_no_neighbour_found_exceeds_the_sensitivity_of_a_phase(loss):
     assert largest > 0.3  # the search finds something
 
 
-@pytest.mark.parametrize("loss", ["logistic", "huber"])
-def test_no_neighbour_found_exceeds_the_sensitivity_of_a_minimum_around_any_centre(loss):
-    rng = np.random.default_rng(0)
-    largest = 0.0
-    for _ in range(60):
-        d = 3
-        X, y = unit_rows(rng, 8, d)
-        other, label = X.copy(), y.copy()
-        other[0] = -X[0] if rng.random() < 0.5 else rng.permutation(X[0])
-        label[0] *= rng.choice([-1.0, 1.0])
-        centre, ridge = rng.normal(size=d) * 10.0 ** rng.uniform(-1, 2), 10.0 ** rng.uniform(-1, 2)
-        weights = []
-        for rows, targets in ((X, y), (other, label)):
-            obj = Objective(losses.Huber(0.5) if loss == "huber" else loss, rows, targets, **RIDGE)
-            training = Minimisation.with_tolerance(obj, 1e-6, extra_l2=ridge, centre=centre)
-            weights.append(opened(training.train(obj)))
-        moved, bound = np.linalg.norm(weights[0] - weights[1]), training.sensitivity(obj, "replace_one")
-        assert moved <= bound * (1.0 + 2e-3)
-        largest = max(largest, moved / bound)
-    assert largest > 0.6  # the search finds something
-
-
-@both
 @pytest.mark.parametrize("mechanism", ["gaussian", "norm_laplace"])
-def test_all_phases_together_cost_one_release(releases, mechanism, name):
+def test_all_phases_together_cost_one_release(releases, mechanism):
     spent = []
     for phases in (1, 5):
         ledger = Ledger(1.0, 1e-6, pure=0.5, neighbors="replace_one")
         delta = 1e-7 if mechanism == "gaussian" else 0.0
         terms = {"phases": phases, "mechanism": mechanism, "ledger": ledger}
-        result = ALGORITHMS[name](objective(**RIDGE), 0.4, delta, **terms)
+        result = dp_sgd_output(objective(**RIDGE), 0.4, delta, **terms)
         spent.append(ledger.charged)
         assert "one phase alone" in " ".join(result.privacy.notes) or phases == 1
     assert spent[0] == spent[1]
@@ -193,26 +140,25 @@ def test_all_phases_together_cost_one_release(releases, mechanism, name):
         budget.spend(budget.event)
 
 
-def standardised_noise(record, relation, name):
+def standardised_noise(record, relation):
     record.clear()
     obj = objective(n=200, d=20, **RIDGE)
     for seed in range(40):
         terms = {"mechanism": "gaussian", "random_state": seed, "neighbors": relation}
-        ALGORITHMS[name](obj, 1.0, 1e-6, phases=5, **terms)
+        dp_sgd_output(obj, 1.0, 1e-6, phases=5, **terms)
     assert {entry["multiplier"] for entry in record} == {record[0]["multiplier"]}
     assert record[0]["multiplier"] == pytest.approx(1.0 / gdp_mu(1.0, 1e-6), rel=1e-9)
     scale = record[0]["multiplier"] / gdp_mu(1.0, 1e-6) ** -1
     return np.concatenate([scale * (each["noisy"] - each["exact"]) / each["sigma"] for each in record])
 
 
-@both
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove"])
-def test_noise_of_every_phase_is_as_calibrated_and_halved_noise_is_detected(record, relation, name):
+def test_noise_of_every_phase_is_as_calibrated_and_halved_noise_is_detected(record, relation):
     """The mean of k squared normals has variance 2/k; 5.5 standard deviations: false alarm below 1e-7."""
-    noise = standardised_noise(record, relation, name)
+    noise = standardised_noise(record, relation)
     assert abs(np.mean(noise**2) - 1.0) < 5.5 * math.sqrt(2 / noise.size)
     with scaled_noise(0.5):
-        noise = standardised_noise(record, relation, name)
+        noise = standardised_noise(record, relation)
     assert abs(np.mean(noise**2) - 1.0) > 5.5 * math.sqrt(2 / noise.size)
 
 
@@ -244,14 +190,6 @@ def test_incompatible_settings(settings, message):
     unbounded = Objective(losses.SoftMargin(1.5), *separable(), row_norm=1.5)
     with pytest.raises(ValueError, match="need a clip or a radius"):
         dp_sgd_output(unbounded, 1.0, 1e-6, phases=2, clip=math.inf)
-
-
-def test_incompatible_settings_of_minima():
-    ledger = Ledger(2.0, 1e-5, neighbors="replace_one")
-    for settings in ({"phases": 8}, {"phases": 2, "calibration": "paper"}):
-        with pytest.raises(ValueError, match="phases must be at most 7, with calibration='tight'"):
-            output_perturbation_minimum(objective(n=200, **RIDGE), 1.0, 1e-6, ledger=ledger, **settings)
-    assert not ledger.history()
 
 
 def test_with_much_data_the_population_risk_is_low():

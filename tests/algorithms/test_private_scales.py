@@ -12,7 +12,6 @@ from dperm.algorithms import (
     dp_agd,
     dp_lsadam,
     dp_lssgd,
-    dp_newton,
     dp_sgd,
     dp_sgd_gradient,
     learned_coordinates,
@@ -43,8 +42,7 @@ def labelled(n=20_000, d=12, loose=1.0, shrunk=1.0, positives=0.5):
 
 
 IN_COORDINATES = {
-    each.__name__: each
-    for each in (preconditioned_gd, noisy_gd, dp_agd, dp_sgd, dp_lssgd, dp_lsadam, dp_newton)
+    each.__name__: each for each in (preconditioned_gd, noisy_gd, dp_agd, dp_sgd, dp_lssgd, dp_lsadam)
 }
 LEARNERS = {**IN_COORDINATES, "dp_sgd_gradient": dp_sgd_gradient}  # which learns no scales of columns
 learners = pytest.mark.parametrize("algorithm", LEARNERS.values(), ids=LEARNERS)
@@ -407,7 +405,6 @@ SHORT = {
     "dp_sgd": {"steps": 5, "sampling": "poisson"},
     "dp_lssgd": {"steps": 5},
     "dp_lsadam": {"steps": 5},
-    "dp_newton": {"steps": 5},
     "dp_sgd_gradient": {"steps": 5, "batch_size": 100},
 }
 
@@ -444,14 +441,13 @@ def test_settings_in_units_of_the_data_turn_off_learned_scales():
         (dp_sgd, {"step_size": 0.1}),
         (dp_agd, {"clip": 1.0}),
         (dp_lsadam, {"clip": 1.0}),
-        (dp_newton, {"shift": 0.1}),
         (dp_sgd_gradient, {"radius": 2.0}),
     ):
         assert algorithm(objective, 1.0, 1e-6, **own).privacy.public["norm_share"] == 0.0
         with pytest.raises(ValueError, match="is in units of the data"):
             algorithm(objective, 1.0, 1e-6, learn_scales=True, **own)
     targets = Objective(SquaredError(target_bound=1.0), np.eye(3), np.ones(3), n_public=300)
-    for algorithm, own in ((noisy_gd, objective), (dp_newton, objective), (sufficient_statistics, targets)):
+    for algorithm, own in ((noisy_gd, objective), (sufficient_statistics, targets)):
         with pytest.raises(ValueError, match="learn_scales=True needs"):
             algorithm(own, 0.5, 1e-6, calibration="paper", learn_scales=True)
     for algorithm in (dp_sgd, dp_lssgd):

@@ -125,9 +125,7 @@ def problem(n=4000, d=6):
     return Objective("logistic", X, np.sign(X @ rng.normal(size=d) + 0.5 * rng.normal(size=n)))
 
 
-@pytest.mark.parametrize(
-    "solver", ["noisy_gd", "preconditioned_gd", "dp_sgd", "dp_lssgd", "dp_lsadam", "dp_newton"]
-)
+@pytest.mark.parametrize("solver", ["noisy_gd", "preconditioned_gd", "dp_sgd", "dp_lssgd", "dp_lsadam"])
 def test_by_default_algorithms_include_what_had_settled(solver):
     """Their result is the mean of the last iterates that they report, of half of them where that is given."""
     objective = problem()

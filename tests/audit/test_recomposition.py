@@ -405,9 +405,6 @@ CASES = [
     Case("noisy_gd", by_gaussians, BOUNDED, {"steps": 7, "epsilon": 0.5, **PAPER}, ADD),
     Case("majority", by_gaussians, EXACT),
     Case("majority", by_gaussians, EXACT, HIGH),
-    Case("dp_newton", by_gaussians, EXACT),
-    Case("dp_newton", by_gaussians, EXACT, {"steps": 3, "gradient_share": 0.5, **HIGH, **UNLEARNED}),
-    Case("dp_newton", by_gaussians, BOUNDED, PAPER, ADD),
     Case("noisy_newton", by_gaussians, EXACT),
     Case("noisy_newton", by_gaussians, EXACT, {"covariance": "robust", "effects": True, **HIGH}),
     Case("preconditioned_gd", by_gaussians, EXACT),
@@ -429,10 +426,6 @@ CASES = [
     Case("output_perturbation_gd", by_gaussian_or_sum, EXACT),
     Case("output_perturbation_gd", by_gaussian_or_sum, EXACT, {"mechanism": "gaussian", **HIGH}),
     Case("output_perturbation_gd", by_gaussian_or_sum, BOUNDED, PAPER, REPLACE),
-    Case("output_perturbation_minimum", by_gaussian_or_sum, EXACT),
-    Case("output_perturbation_minimum", by_gaussian_or_sum, EXACT, {"mechanism": "gaussian", **LOW}),
-    Case("output_perturbation_minimum", by_phases, EXACT, {"mechanism": "gaussian", "phases": 5}),
-    Case("output_perturbation_minimum", by_gaussian_or_sum, BOUNDED, {**PAPER, **PURE}, REPLACE),
     # Selections: what is left of the budget at the end, and the conversion, are not counted on.
     Case("dp_agd", by_gaussians, BOUNDED),
     Case("dp_agd", by_zcdp, BOUNDED, {"accountant": "zcdp", "splits": 20, "selection_share": 0.5}),
@@ -505,8 +498,6 @@ def expected_sensitivity(name, fit, place, record):
         stride = privacy.public["stride"] * privacy.public["decay"] ** place
         return factor * 2.0 * stride * privacy.public["entry_bound"]
     if name in ("noisy_gd", "dp_sgd", "dp_lssgd", "dp_lsadam", "dp_sgd_gradient", "rrpsgd"):
-        return factor * longest
-    if name == "dp_newton" and place % (3 if published else 2) == 0:
         return factor * longest
     if name == "majority":
         return factor

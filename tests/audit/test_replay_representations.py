@@ -113,7 +113,6 @@ class Case:
 LESS_SHOWN = {
     "noisy_newton": 0.08,
     "sufficient_statistics": 0.8,
-    "output_perturbation_minimum": 0.4,
     "objective_perturbation": 0.0,
 }
 # The first slope is half of the largest; without weights more is known of this loss.
@@ -163,8 +162,6 @@ CASES |= {
     "dp_agd, classes": of_classes("dp_agd"),
     "dp_sgd, classes": of_classes("dp_sgd"),
     "majority, classes": of_classes("majority"),
-    "dp_newton, scales": with_learned_scales("dp_newton", steps=3),
-    "dp_newton, published": as_published("dp_newton"),
     "sufficient_statistics, scales": with_learned_scales("sufficient_statistics"),
     "sufficient_statistics, published": as_published("sufficient_statistics"),
 }

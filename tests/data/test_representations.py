@@ -233,7 +233,6 @@ FITS = {
     "noisy_gd": {"steps": 8},
     "preconditioned_gd": {"steps": 8},
     "dp_agd": {"splits": 12, "n_candidates": 4},
-    "dp_newton": {"steps": 3},
     "noisy_newton": {"steps": 3},
     "privgene": {"generations": 4, "stride": 0.5},
     "sufficient_statistics": {},

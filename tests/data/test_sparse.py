@@ -10,7 +10,6 @@ from dperm import LogisticRegression, Objective
 from dperm.accounting import Ledger
 from dperm.algorithms import (
     dp_agd,
-    dp_newton,
     dp_sgd,
     dp_sgd_gradient,
     noisy_gd,
@@ -270,7 +269,7 @@ def test_wide_data_train(algorithm):
     assert np.isfinite(coef).all()
 
 
-@pytest.mark.parametrize("algorithm", [preconditioned_gd, dp_newton, noisy_newton, privgene])
+@pytest.mark.parametrize("algorithm", [preconditioned_gd, noisy_newton, privgene])
 def test_what_cannot_be_done_says_so_before_anything_is_charged(algorithm):
     matrix, y = wide_problem(n_rows=200)
     ledger = Ledger(1.0, 1e-5, allow_seeded=True)

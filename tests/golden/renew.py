@@ -31,12 +31,7 @@ RELATIONS = ("add_or_remove", "replace_one")
 N_RECORDS, N_COLUMNS, N_CLASSES, ROW_NORM = 2000, 4, 3, 2.0
 #: Losses of the three problems.
 LOSSES: dict[str, Any] = {"binary": "logistic", "real": SquaredError(target_bound=1.0), "softmax": "softmax"}
-SOLVERS = [
-    name
-    for name in algorithms.__all__
-    if hasattr(getattr(algorithms, name), "needs")
-    and name not in ("dp_newton", "output_perturbation_minimum")
-]
+SOLVERS = [name for name in algorithms.__all__ if hasattr(getattr(algorithms, name), "needs")]
 #: Objectives of algorithms that refuse the common one, and settings of those that take long by default.
 BOUNDED_SLOPE = {"real": Huber(0.5, target_bound=1.0)}
 OBJECTIVES: dict[str, dict[str, Any]] = {

@@ -32,7 +32,6 @@ NUMBERS = {
     "clip ": (lambda value: made().clipped_loss_sums(ZERO, ZERO, [0.0], value), "between 2"),
     " clip": (lambda value: made().mapped_gradient_sum(ZERO, value, IDENTITY), "between 2"),
     "stride": (lambda value: made().coordinate_loss_sums(ZERO, value), "between 2"),
-    "shift": (lambda value: made().newton_direction(ZERO, ZERO, value), "positive, between"),
 }
 
 
@@ -80,7 +79,6 @@ def test_numbers_out_of_range(name, value):
         (lambda: made().clipped_loss_sums(ZERO, "a", [0.0], 1.0), TypeError, "direction must hold real"),
         (lambda: made().clipped_loss_sums(ZERO, ZERO, ["a"], 1.0), TypeError, "steps must hold real numbers"),
         (lambda: made().mapped_gradient_sum(ZERO, 1.0, np.eye(3)), TypeError, "Map, got ndarray"),
-        (lambda: made().newton_direction(ZERO, "abc", 1.0), TypeError, "gradient must hold real numbers"),
         (lambda: made().moment_sums(None), TypeError, "clip must be a number, got None"),
         (lambda: made().moment_sums(0.0), ValueError, "clip must be between .* got 0.0"),
         (lambda: made().hessian_sum(ZERO, "1"), TypeError, "clip must be a number, got '1'"),

@@ -18,7 +18,8 @@ from dperm.errors import DataError
 from dperm.losses.weighted import Weighted
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
-from dperm.objective.bounded_training import GradientDescent, Minimisation
+from dperm.objective.bounded_training import GradientDescent
+from dperm.objective.second_moments import symmetric_matrix
 from dperm.private_values.linear_map import LinearMap
 from reference import awkward_arrays, numpy_kernels
 from reference.exact import (
@@ -92,7 +93,8 @@ def test_sums_equal_numpy(dtype, loss):
         rows = np.asarray(numpy_kernels.scaled_rows(x, True, 2.0), float)
         curvatures = weights * EXAMPLES[loss].second_derivative(rows @ w, y)
         trace = np.trace((rows * curvatures[:, None]).T @ rows)
-        np.testing.assert_allclose(opened(objective.hessian_trace(w))[0], trace, rtol=1e-3, atol=1e-3)
+        released = np.trace(symmetric_matrix(opened(objective.hessian_sum(w))))
+        np.testing.assert_allclose(released, trace, rtol=1e-3, atol=1e-3)
 
 
 def test_softmax_sums_equal_numpy():
@@ -190,7 +192,7 @@ def test_weights_of_merged_records():
     np.testing.assert_array_equal(*descents)
 
 
-DESCENDING = ["noisy_gd", "preconditioned_gd", "dp_agd", "dp_newton", "dp_sgd", "dp_lssgd"]
+DESCENDING = ["noisy_gd", "preconditioned_gd", "dp_agd", "dp_sgd", "dp_lssgd"]
 OF_BATCHES = ["dp_sgd", "dp_sgd_gradient", "dp_sgd_output", "rrpsgd"]
 
 
@@ -270,8 +272,7 @@ def test_neighbours_stay_within_the_gradient_distance(relation, data, radius):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("training", [GradientDescent(40, 0.02), Minimisation.with_tolerance])
-def test_trained_weights_stay_within_their_sensitivity(training, relation):
+def test_trained_weights_stay_within_their_sensitivity(relation):
     """A record of the largest weight moves them furthest, by at least 0.3 of the sensitivity."""
     shares = []
     for weight in (0.0, 1.0, BOUND):
@@ -284,8 +285,7 @@ def test_trained_weights_stay_within_their_sensitivity(training, relation):
             )  # fmt: skip
 
         pair = problem(1), problem(0)
-        method = training if isinstance(training, GradientDescent) else training(pair[0], 1e-9)
-        results = [method.train(each) for each in pair]
+        results = [GradientDescent(40, 0.02).train(each) for each in pair]
         assert_change_within(*results, relation)
         moved = np.linalg.norm(opened(results[0]) - opened(results[1]))
         shares.append(moved / results[0].sensitivity("add_or_remove"))

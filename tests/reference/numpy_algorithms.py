@@ -112,17 +112,6 @@ def least_squares_by_statistics(rows, y, noise_of_rows, noise_of_products, ridge
     )
 
 
-def newton(rows, y, steps, shift):
-    """Noiseless damped Newton steps for logistic loss, with ``shift`` added to the Hessian's eigenvalues."""
-    w = np.zeros(rows.shape[1])
-    for _ in range(steps):
-        p = expit(rows @ w)
-        hessian = (rows * (p * (1 - p))[:, None]).T @ rows / len(rows)
-        gradient = logistic_slopes(rows, y, w) @ rows / len(rows)
-        w = w - np.linalg.solve(hessian + shift * np.eye(len(w)), gradient)
-    return w
-
-
 def dp_agd(rows, y, budget, gradient_cost, selection_cost, schedule, rng, n_candidates=20):
     """Twin of dperm.algorithms.dp_agd (zCDP, add_or_remove, no ridge term); returns (w, updates)."""
     d = rows.shape[1]

@@ -195,32 +195,6 @@ def logistic_sensitivity(run: DescentRun, row_norm: float = 1.0) -> float:
     return min((total / run.steps if run.average else distance) * _UP, 2.0 * run.radius)
 
 
-def minimiser_sensitivity(
-    n_samples: int, lipschitz: float, l2: float, tolerance: float = 0.0, *, neighbors: str = "replace_one"
-) -> float:
-    """Sensitivity of a point whose gradient norm is at most `tolerance`: ``(s L/n + 2 tau)/l2``.
-
-    Parameters
-    ----------
-    n_samples : int
-        Public n, >= 1.
-    lipschitz : float
-        L, > 0.
-    l2 : float
-        Strong convexity of the mean objective, > 0.
-    tolerance : float, default=0.0
-        tau, a *guaranteed* bound on the norm of the gradient at the published point.
-    neighbors : {"replace_one", "add_or_remove"}
-        Relation.
-
-    Notes
-    -----
-    Chaudhuri, Monteleoni and Sarwate 2011, Lemma 7, with an approximate minimiser on each data set.
-    """
-    displacement = _displacement(check_positive(lipschitz, "lipschitz"), n_samples, neighbors)
-    return (displacement + 2.0 * check_non_negative(tolerance, "tolerance")) / check_positive(l2, "l2") * _UP
-
-
 def permutation_sgd_sensitivity(
     n_samples: int,
     batch_size: int,

@@ -2,7 +2,6 @@
 
 from dperm.algorithms.dp_agd import dp_agd
 from dperm.algorithms.dp_lssgd import dp_lsadam, dp_lssgd
-from dperm.algorithms.dp_newton import dp_newton
 from dperm.algorithms.dp_sgd import dp_sgd
 from dperm.algorithms.dp_sgd_gradient import dp_sgd_gradient
 from dperm.algorithms.dp_sgd_output import dp_sgd_output
@@ -14,7 +13,6 @@ from dperm.algorithms.noisy_newton import noisy_newton
 from dperm.algorithms.nonprivate import nonprivate
 from dperm.algorithms.objective_perturbation import objective_perturbation
 from dperm.algorithms.output_perturbation_gd import output_perturbation_gd
-from dperm.algorithms.output_perturbation_minimum import output_perturbation_minimum
 from dperm.algorithms.preconditioned_gd import preconditioned_gd
 from dperm.algorithms.privgene import privgene
 from dperm.algorithms.rrpsgd import rrpsgd
@@ -27,7 +25,6 @@ __all__ = [
     "dp_agd",
     "dp_lsadam",
     "dp_lssgd",
-    "dp_newton",
     "dp_sgd",
     "dp_sgd_gradient",
     "dp_sgd_output",
@@ -37,7 +34,6 @@ __all__ = [
     "nonprivate",
     "objective_perturbation",
     "output_perturbation_gd",
-    "output_perturbation_minimum",
     "preconditioned_gd",
     "privgene",
     "rrpsgd",

@@ -23,7 +23,6 @@ class Needs:
 
     convex: bool = False  # the loss is convex in the weights
     smooth: bool = False  # the gradient of the loss is Lipschitz continuous
-    second_derivative: bool = False  # the loss implements its second derivative
     lipschitz: bool = False  # the gradient of the loss is bounded
     strongly_convex: bool = False  # ``l2 > 0`` and the ridge term covers every weight
     no_ridge: bool = False  # ``l2 = 0``: a ridge term biases the estimates that intervals are for
@@ -67,8 +66,6 @@ class Needs:
             )
         if self.convex and not loss.convex:
             return f"needs a convex loss, and {loss.name} is not"
-        if self.second_derivative and not loss.twice_differentiable:
-            return f"needs the second derivative of the loss, which is not there for {loss.name}"
         if self.smooth and loss.smoothness(row_norm) == math.inf:
             return f"needs a smooth loss, and {loss.name} {_roughness(loss)}"
         if self.lipschitz and loss.lipschitz(row_norm) == math.inf:

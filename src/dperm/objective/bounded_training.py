@@ -29,7 +29,6 @@ from dperm.accounting.output_sensitivity import (
     contraction,
     gradient_descent_sensitivity,
     logistic_sensitivity,
-    minimiser_sensitivity,
 )
 from dperm.errors import DataError
 from dperm.objective import certified_minimum
@@ -292,8 +291,8 @@ def _geometric(ratio: float, terms: int) -> float:
 
 
 @dataclass(frozen=True)
-class Minimisation(Training):
-    """The minimiser of ``F(w) + extra_l2/2 ||w - centre||^2 + <linear, w>``, to a certified gradient norm.
+class Minimisation:
+    """The minimiser of ``F(w) + extra_l2/2 ||w||^2 + <linear, w>``, to a certified gradient norm.
 
     Attributes
     ----------
@@ -301,15 +300,12 @@ class Minimisation(Training):
         tau, bound on the gradient norm at the result, rounding error included.
     extra_l2 : float
         Strength of a ridge term on every weight, on the scale of the mean loss.
-    centre : ndarray, optional
-        Public weights; 0 by default.
     clip : float
         Bound on the norm of one record's gradient; infinite where the loss itself bounds it.
     """
 
     tolerance: float
     extra_l2: float = 0.0
-    centre: Array | None = None
     clip: float = math.inf
 
     @classmethod
@@ -320,7 +316,6 @@ class Minimisation(Training):
         *,
         extra_l2: float = 0.0,
         linear_bound: float = 0.0,
-        centre: Array | None = None,
         clip: float = math.inf,
     ) -> Minimisation:
         """With the target tolerance, or the best that double precision guarantees, from public numbers alone.
@@ -331,7 +326,7 @@ class Minimisation(Training):
             Convex and smooth, with a Lipschitz constant (or a clip), strongly convex (with `extra_l2`).
         target : float
             Desired tolerance.
-        extra_l2, centre, clip
+        extra_l2, clip
             As above.
         linear_bound : float
             Public bound on the norm of the linear term.
@@ -342,40 +337,14 @@ class Minimisation(Training):
             If the objective lacks one of these properties, or rounding errors dominate its ridge term.
         """
         c = PublicConstants.of(objective, extra_l2=extra_l2, clip=clip)
-        linear_bound += _length(centre) * extra_l2
         ball = _minimiser_norm(c, linear_bound)
         error = _step_error(c, 3.0 * ball, linear_bound, load=2.0)
         if error > c.strong * ball:
             raise ValueError(f"l2 = {c.l2:.3g} is too small for double precision: choose a larger one")
-        return cls(max(target, 8.0 * error), extra_l2, centre, clip)
-
-    def sensitivity(self, objective: Objective, neighbors: Neighbours | str) -> float:
-        """Largest distance between the results on neighbouring data sets, from public numbers alone.
-
-        Notes
-        -----
-        ``(gap/n + 2 tau)/l2``: the exact minimisers are at most ``gap/(n l2)`` apart, with the gap between
-        two records' gradients at one of them, which lies in a ball of known radius, and each result is within
-        ``tau/l2`` of its exact minimiser (Chaudhuri, Monteleoni and Sarwate 2011, Lemma 7; for add_or_remove
-        n is fixed and public). Clipping gradients to one norm brings them no farther apart.
-        """
-        c = self._constants(objective)
-        loss, relation = objective.loss, Neighbours.parse(neighbors)
-        ball = _minimiser_norm(c, _length(self.centre) * self.extra_l2) * (1.0 + 2.0**-40)
-        if relation is Neighbours.REPLACE_ONE:
-            gap = min(loss.gradient_distance(c.row_norm, ball) / 2.0, c.lipschitz)
-        else:
-            gap = min(loss.lipschitz(c.row_norm, ball), c.lipschitz)
-        gap *= 1.0 + _UNIT * (c.dimension + 16)  # records are clipped by computed norms
-        return minimiser_sensitivity(c.n, gap, c.strong, self.tolerance, neighbors=relation)
+        return cls(max(target, 8.0 * error), extra_l2, clip)
 
     def _constants(self, objective: Objective) -> PublicConstants:
         return PublicConstants.of(objective, extra_l2=self.extra_l2, clip=self.clip)
-
-    def run(self, objective: Objective) -> Array:
-        """The computed minimiser."""
-        towards = np.zeros(objective.shape) if self.centre is None else -self.extra_l2 * self.centre
-        return self._minimise(objective, towards)
 
     def train_perturbed(self, objective: Objective, linear: Array, perturbation_error: float) -> Bounded:
         """Run on the records with a secret linear term; the sensitivity is of the *approximation* only.
@@ -426,10 +395,6 @@ def _minimiser_norm(c: PublicConstants, linear_norm: float) -> float:
     ``-<gradient, w> <= loss(0) - loss(w) <= loss(0)`` for a convex non-negative loss.
     """
     return linear_norm / c.strong + min(c.lipschitz / c.strong, math.sqrt(c.start_loss / c.strong))
-
-
-def _length(centre: Array | None) -> float:
-    return 0.0 if centre is None else float(np.linalg.norm(centre)) * (1.0 + 2.0**-30)
 
 
 def _step_error(c: PublicConstants, weight_norm: float, linear_norm: float, load: float) -> float:

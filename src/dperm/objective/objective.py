@@ -126,7 +126,7 @@ class Objective(WeightedImageSums, LossSums, Descents):
         gram : bool
             For `gram_sum` or `regression_sums` with this `target_factor`, or `mapped_gradient_sum`.
         hessian_clip : float
-            For `hessian_sum`, `hessian_trace` and `newton_direction`; infinite for none.
+            For `hessian_sum`; infinite for none.
         moment_clip : float
             For `moment_sums`.
 

@@ -20,28 +20,25 @@ from dperm.objective.arguments import (
     real_array,
 )
 from dperm.objective.empirical_risk import EmpiricalRisk
-from dperm.objective.newton_direction import MAX_RECORDS, newton_direction
 from dperm.objective.row_scaling import RowScaling
 from dperm.objective.second_moments import (
-    DIAGONAL,
     bound_before_rounding,
     bounded_triangle,
-    diagonal,
     mean_weight,
     regression_sums,
     row_grid,
-    symmetric_matrix,
 )
 from dperm.private_values.bounded import Bounded
 
 Array = NDArray[np.float64]
 
+MAX_RECORDS = 16  # per public record
 _MAX_ROW_NORM = 2.0**500  # squares on a grid are doubles
 _MAGNITUDE_GRID = 2.0**-12
 
 
 class SecondMomentSums(EmpiricalRisk):
-    """Second moments, Hessians and Newton directions of an objective."""
+    """Second moments and Hessians of an objective."""
 
     def gram_sum(
         self,
@@ -245,77 +242,6 @@ class SecondMomentSums(EmpiricalRisk):
         weights, upper = self._weights(w, "w"), flag("upper", upper)
         integers, grid = self._triangle(weights, bound, upper=upper, scales=scales)
         return bounded_triangle(integers, grid, bound)
-
-    def hessian_trace(self, w: ArrayLike, clip: float = math.inf, *, upper: bool = False) -> Bounded:
-        """Trace of the matrix of `hessian_sum`, shape ``(1,)``; one record adds up to ``clip``.
-
-        Examples
-        --------
-        >>> import dperm
-        >>> objective = dperm.Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
-        >>> trace = objective.hessian_trace([0.0, 0.0])
-        >>> trace.shape, round(trace.sensitivity("add_or_remove"), 3)
-        ((1,), 0.25)
-        """
-        triangle = self.hessian_sum(w, clip, upper=upper)
-        integers = diagonal(triangle._integers).sum(keepdims=True) // DIAGONAL
-        bound = triangle.add_or_remove / DIAGONAL * (1.0 + 2.0**-50)
-        return Bounded(integers, grid=triangle.grid, add_or_remove=bound, replace_one=bound)
-
-    def newton_direction(
-        self,
-        w: ArrayLike,
-        gradient: ArrayLike,
-        shift: float,
-        *,
-        upper: bool = False,
-        scaling: RowScaling | None = None,
-    ) -> Bounded:
-        """``(Hessian of F at w + shift I)^-1 gradient``, rounded.
-
-        Parameters
-        ----------
-        w : (dimension,) array_like
-            Finite weights.
-        gradient : (dimension,) array_like
-            Public, such as a released gradient.
-        shift : float
-            Positive; the sensitivity is about ``smoothness ||gradient|| / (n_public shift^2)``.
-        upper : bool
-            Use the upper bound of the Hessian, see `hessian_sum`.
-        scaling : RowScaling, optional
-            Public coordinates ``u`` of weights ``w + s u``, in which the gradient is and the direction will
-            be; with the Hessian of the scaled rows, and the ridge term's there.
-
-        Returns
-        -------
-        Bounded
-            Shape ``(dimension,)``; see :func:`dperm.objective.newton_direction.newton_direction`.
-
-        Raises
-        ------
-        TypeError
-            If the loss has no second derivative.
-
-        Examples
-        --------
-        >>> import dperm
-        >>> from dperm.mechanisms import release_without_privacy
-        >>> objective = dperm.Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
-        >>> gradient = objective.gradient([0.0, 0.0])  # in practice a released one
-        >>> release_without_privacy(objective.newton_direction([0.0, 0.0], gradient, shift=0.1)).round(3)
-        array([-0.952, -1.111])
-        """
-        shift = number_from("shift", shift, 2.0**-256, 2.0**256, "positive, between 2^-256 and 2^256")
-        self._check_records()
-        towards = self._weights(gradient, "gradient")
-        penalty = self.penalty_gradient(np.ones(self.dimension))
-        if scaling is not None:
-            penalty = penalty * scaling.column_scales**2
-        private = self.hessian_sum(w, upper=upper, scaling=scaling)
-        hessian = symmetric_matrix(np.asarray(private._integers * private.grid, dtype=np.float64))
-        bound = private.add_or_remove / DIAGONAL
-        return newton_direction(hessian, bound, self.n_public, penalty, shift, towards)
 
     # -- bounds --------------------------------------------------------------------------------------
 

@@ -21,7 +21,6 @@ from dperm.accounting.paper.comparison import PaperComparison, compare_with_pape
 from dperm.accounting.paper.full_batch import (
     noisy_gd,
     output_perturbation,
-    output_perturbation_minimum,
     smooth_erm_sensitivity,
     smooth_erm_sigma,
     textbook_sigma,
@@ -72,7 +71,6 @@ __all__ = [
     "objective_perturbation",
     "objective_perturbation_pure",
     "output_perturbation",
-    "output_perturbation_minimum",
     "privgene",
     "projected_gd_schedule",
     "projected_gd_step_size",

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dperm.accounting._checks import check_non_negative, check_positive, check_positive_epsilon, check_steps
+from dperm.accounting._checks import check_non_negative, check_positive, check_steps
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.output_sensitivity import (
     DescentRun,
     gradient_descent_sensitivity,
     logistic_sensitivity,
-    minimiser_sensitivity,
 )
 from dperm.accounting.paper.comparison import (
     PaperComparison,
@@ -151,38 +150,6 @@ def compare_output_perturbation(
     return PaperComparison(
         "output_perturbation_gd", noise, tight_noise, epsilon, delta, true, "replace_one", small_step
     )
-
-
-def output_perturbation_minimum(epsilon: float, *, n_samples: int, lipschitz: float, l2: float) -> float:
-    """Scale of the noise on an exact minimiser as published, ``2 L/(n l2 epsilon)``; replace_one, pure.
-
-    Parameters
-    ----------
-    epsilon : float
-        Target, > 0.
-    n_samples : int
-        Public n, >= 1.
-    lipschitz : float
-        L, bound on the norm of a record's gradient, > 0; 1 in the paper.
-    l2 : float
-        Strong convexity of the mean objective, > 0.
-
-    Returns
-    -------
-    float
-        The noise has a density proportional to ``exp(-||b||/scale)``.
-
-    Notes
-    -----
-    Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 1: ``beta = n Lambda epsilon/2``. For exact minimisers.
-
-    Examples
-    --------
-    >>> round(output_perturbation_minimum(0.5, n_samples=1000, lipschitz=1.0, l2=0.01), 4)
-    0.4
-    """
-    sensitivity = minimiser_sensitivity(check_steps(n_samples, "n_samples"), lipschitz, l2)
-    return sensitivity / check_positive_epsilon(epsilon)
 
 
 @published("noisy_gd")
