@@ -100,6 +100,20 @@ class TestWhatItFinds:
         assert schema.ignored == ("job", "row")
         schema.encode(frame.drop(columns="label"))
 
+    def test_noise_that_hides_the_finer_grid_leaves_the_rough_one(self):
+        scales = np.array([1.0, 5.0, 30.0, 0.2])
+        frame = pd.DataFrame(np.random.default_rng(0).normal(size=(400, 4)) * scales, columns=list("abcd"))
+        for seed in (9, 25, 54, 58):
+            columns = Schema.learn(frame, 1.0, 1e-6, neighbors="replace_one", random_state=seed).columns
+            ends = np.abs([[each.low, each.high] for each in columns])
+            mantissas, _ = np.frexp(ends)
+            assert (np.isin(mantissas, [0.0, 0.5]).all(axis=1)).any()
+
+    def test_a_column_of_hardly_any_numbers(self):
+        frame = pd.DataFrame({"a": np.where(np.arange(200_000) < 500, 3.0, np.nan)})
+        (column,) = Schema.learn(frame, 1.0, 1e-6, random_state=0).columns
+        assert (column.low, column.high, column.missing) == (2, 4, "column")
+
     def test_no_records(self):
         ledger = Ledger(1.0, 1e-6, allow_seeded=True)
         with pytest.raises(DataError, match="no column stood out"):

@@ -71,6 +71,9 @@ def rough_bounds(noisy: NoisyCounts) -> LearnedBounds | None:
     if not values.any():
         return None
     start, stop = _outside(values, mass), len(values) - _outside(values[::-1], mass)
+    if start >= stop:  # hardly a record has a number: the share is of those that have one
+        present = float(values.sum())
+        start, stop = _outside(values, present), len(values) - _outside(values[::-1], present)
     edges = Magnitudes().edges
     low, high = float(edges[start]), float(edges[stop])
     counts, bins = noisy.counts[:-1], max(start, len(values) - stop)
@@ -111,7 +114,7 @@ def refined(rough: LearnedBounds, grid: Grid, noisy: NoisyCounts) -> LearnedBoun
     edges, counts = grid.edges, noisy.counts
     start = _outside(counts, rough.mass, noisy.sigma)
     stop = len(counts) - _outside(counts[::-1], rough.mass, noisy.sigma)
-    if start >= stop:  # too much noise
+    if start >= min(stop, len(edges)):  # too much noise: nothing stands out between the rough bounds
         return rough
     low = max(start - 1, 0)
     high = max(min(stop - 1, len(edges) - 1), low + 1)
