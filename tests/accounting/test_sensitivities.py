@@ -1,6 +1,7 @@
 import dataclasses
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -295,6 +296,15 @@ def test_objective_delta_vectors(epsilon, lipschitz, beta, l2, sigma, monotone, 
     assert op.objective_delta(epsilon, lipschitz, beta, l2, sigma, monotone=False) == near(two_sided)
     noise = op.objective_sigma(epsilon, two_sided, lipschitz, beta, l2, monotone=False)
     assert noise == pytest.approx(sigma, rel=1e-8)
+
+
+@pytest.mark.parametrize(("rest", "mu"), [(0.5, 2.0), (30.0, 9.0), (690.0, 40.0), (1e3, 45.0), (1e6, 1500.0)])
+def test_objective_delta_of_large_epsilon(rest, mu):
+    """From above, by no more than the allowance for rounding, where e^epsilon is out of range."""
+    with mpmath.workdps(60):
+        exact = float(1 - 2 * mpmath.exp(rest) * mpmath.erfc(mpmath.mpf(mu) / mpmath.sqrt(2)) / 2)
+    found = op.objective_delta(rest + math.log(2.0), 1.0, 1.0, 1.0, 1.0 / mu, monotone=False)
+    assert exact <= found <= exact + 1e-14 * (1.0 + rest)
 
 
 def test_pure_objective_scale():

@@ -235,6 +235,22 @@ def test_a_clip_admits_losses_without_a_lipschitz_constant():
     assert 0.2 <= result.privacy.clip <= 1.0
 
 
+@pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
+@pytest.mark.parametrize("loss", [Huber(0.5, target_bound=1.0), "logistic"], ids=["huber", "logistic"])
+def test_a_large_epsilon_gives_nearly_the_minimiser(loss, neighbors):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (2000, 2))
+    y = np.sign(X @ [1.0, -1.0]) if loss == "logistic" else X @ [1.0, -0.5]
+    problem = Objective(loss, X, y, l2=1e-3)
+    best = nonprivate(problem).coef
+    errors = []
+    for epsilon in (10.0, 1e3, 1e6):
+        found = objective_perturbation(problem, epsilon, 1e-6, neighbors=neighbors, random_state=0)
+        errors.append(np.linalg.norm(found.coef - best) / np.linalg.norm(best))
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 1e-3
+
+
 def test_huber_regression_gets_more_noise_for_the_change_of_variables():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, size=(20_000, 3)) / math.sqrt(3)

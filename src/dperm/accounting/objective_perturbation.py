@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.special import ndtr
+from scipy.special import log_ndtr
 
 from dperm.accounting._checks import check_delta, check_epsilon, check_positive
 from dperm.accounting._roots import decreasing_root
@@ -94,7 +94,8 @@ def objective_delta(
         return gaussian_delta(rest, sigma, lipschitz)
     if rest >= mu * mu / 2.0:
         return min(1.0, 2.0 * gaussian_delta(rest, sigma, lipschitz))
-    return min(1.0, max(0.0, 1.0 - 2.0 * math.exp(rest) * float(ndtr(-mu)) + 1e-15))
+    rounding = (1.0 + rest) * 2.0**-50  # of the exponent, which is at most log(1/2)
+    return min(1.0, max(0.0, 1.0 - 2.0 * math.exp(rest + float(log_ndtr(-mu))) + rounding))
 
 
 def objective_sigma(

@@ -253,10 +253,9 @@ def _logistic_plan(
     # The smaller of two bounds: both records at once, or one after the other, which costs no Jacobian.
     hop = group_privacy_target(epsilon, delta)
     ridge = max(given, _RIDGE_OF_LOGISTIC * beta / hop[0])
-    scale = min(
-        replaced_objective_sigma(epsilon, delta, row_norm, beta, ridge, monotone=True),
-        logistic_objective_sigma(*hop, ridge, row_norm),
-    )
+    scale = replaced_objective_sigma(epsilon, delta, row_norm, beta, ridge, monotone=True)
+    if hop[1] > 0.0:  # not underflowed
+        scale = min(scale, logistic_objective_sigma(*hop, ridge, row_norm))
     return _Plan("gaussian", scale, ridge)
 
 
