@@ -1,7 +1,12 @@
-"""Passes over the data compared with numpy: ``pytest bench --benchmark-only``."""
+"""Passes over the data compared with numpy: ``pytest bench --benchmark-only [--size large]``.
 
+``--size large`` uses a million rows. BLAS only multiplies; exact sums also scale, clip and round every row.
+"""
+
+import numpy as np
 import pytest
 
+from dperm.private_values.linear_map import LinearMap
 from measuring import entry_sum
 from problems import numpy_passes, objective, passes, problem
 
@@ -38,3 +43,23 @@ class TestLineSearch:
 
     def test_best_numpy(self, benchmark, size, dtype):
         benchmark(numpy_passes(*problem(size, dtype))[2])
+
+
+@pytest.mark.benchmark(group="sum of outer products")
+class TestOuterProducts:
+    def test_gram_sum(self, benchmark, size, dtype):
+        benchmark(objective(size, dtype).gram_sum)
+
+    def test_hessian_sum(self, benchmark, size, dtype):
+        benchmark(objective(size, dtype).hessian_sum, problem(size, dtype)[2])
+
+    def test_blas(self, benchmark, size, dtype):
+        X = problem(size, dtype)[0]
+        benchmark(lambda: X.T @ X)
+
+
+@pytest.mark.benchmark(group="gradient sum through a matrix")
+class TestMappedGradient:
+    def test_mapped(self, benchmark, size, dtype):
+        w, linear_map = problem(size, dtype)[2], LinearMap.rounding(np.eye(120))
+        benchmark(objective(size, dtype).mapped_gradient_sum, w, 0.5, linear_map)

@@ -3,9 +3,7 @@
     python bench/bench_sparse.py [--rounds 9] [--rows 200000] [--columns 1000000] [--threads 2]
 
 50 entries per row in random columns, uniform or Zipf-distributed. scipy gets the better of two forms of its
-transposed product: the CSR matrix transposed, or a CSC copy, which doubles its memory. After some passes
-dperm copies the entries into column panels: the passes before that, the time to make the copy in gradient
-passes, and the passes after it are shown.
+transposed product: the CSR matrix transposed, or a CSC copy, which doubles its memory.
 """
 
 import argparse
@@ -15,11 +13,10 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 import dperm
-from measuring import Call, command_line, median_ratio, ratio, seconds, show
+from measuring import Call, command_line, ratio, show
 from problems import CLIP, LOSS_CLIP, STEPS, passes
 
 ENTRIES_PER_ROW = 50
-PASSES_BEFORE_COPY = 8
 
 
 def random_matrix(n_rows: int, n_columns: int, law: str, dtype: str) -> sp.csr_array:
@@ -68,15 +65,6 @@ def compare(law: str, dtype: str, arguments: argparse.Namespace) -> None:
 
     gradient, line = passes(objective, w, direction)
     rounds, name = arguments.rounds, f"{law}, {dtype}"
-    early = PASSES_BEFORE_COPY // 2
-    before = min(
-        median_ratio(lambda f=each: seconds(f), lambda: seconds(gradient), early)
-        for each in (by_rows, by_columns)
-    )
-    show(f"{name}: best scipy / gradient pass, before the copy", before)
-    copying = seconds(gradient)
-    by_panels = min(seconds(gradient) for _ in range(rounds))
-    show(f"{name}: making the copy / gradient pass", copying / by_panels - 1.0)
     best = min(ratio(each, gradient, rounds) for each in (by_rows, by_columns))
     show(f"{name}: best scipy / gradient pass", best)
     show(

@@ -3,12 +3,14 @@
 python bench/ratios.py [--rounds 9] [--size large]
 """
 
+import numpy as np
+
 import dperm
 from dperm.algorithms import dp_agd
 from dperm.data.passes import ClippedGradientSum, GradientSum
 from dperm.mechanisms import rounded_gaussian
 from measuring import command_line, entry_sum, median_ratio, per_unit, seconds, show, show_ratios
-from problems import CLIP, STEPS, dp_agd_twin, numpy_passes, objective, passes, problem
+from problems import CLIP, STEPS, dp_agd_twin, numpy_passes, objective, passes, problem, twin
 
 
 def pass_ratios(size: str, dtype: str, rounds: int) -> None:
@@ -43,6 +45,22 @@ def pass_ratios(size: str, dtype: str, rounds: int) -> None:
     show_ratios({f"{dtype}: numpy / line search of {len(STEPS)} steps": (lines, line_search)}, 3)
 
 
+def softmax_ratios(records: int, rounds: int) -> None:
+    """Gradient pass and line search for ten classes on MNIST; numpy has two products with BLAS."""
+    data, rng = dperm.datasets.load("mnist"), np.random.default_rng(0)
+    for dtype in ("float64", "float32"):
+        X, y = np.ascontiguousarray(data.X[:records], dtype=dtype), data.y[:records].astype(np.float64)
+        obj = dperm.Objective("softmax", X, y, n_classes=10, row_norm=9.0)
+        w, direction = 0.1 * rng.normal(size=obj.shape), rng.normal(size=obj.shape)
+        gradient, line_search = passes(obj, w, direction)
+        own = X, y.astype(np.int64), np.linalg.norm(X, axis=1), w.astype(dtype), CLIP
+        sides = {
+            "best numpy / gradient pass": (lambda own=own: twin.clipped_softmax_gradient(*own), gradient),
+            f"line search of {len(STEPS)} steps, in gradient passes": (line_search, gradient),
+        }
+        show_ratios({f"{dtype}, 10 classes: {name}": pair for name, pair in sides.items()}, rounds)
+
+
 def dp_agd_ratio(rounds: int) -> None:
     """A whole DP-AGD fit on Adult compared with its numpy twin, time per update."""
     data = dperm.datasets.load("adult", dense=True)
@@ -67,5 +85,6 @@ if __name__ == "__main__":
     arguments = command_line(__doc__, rounds=9, size=("large", "small"))
     for dtype in ("float64", "float32"):
         pass_ratios(arguments.size, dtype, arguments.rounds)
+    softmax_ratios(60_000 if arguments.size == "large" else 2_000, arguments.rounds)
     dp_agd_ratio(min(arguments.rounds, 5))
     noise_cost()

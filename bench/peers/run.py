@@ -1,6 +1,6 @@
 """dperm compared with its peers: the same records, epsilon and delta; accuracy, time, memory.
 
-    python bench/peers/run.py [--peers NAME ...] [--problems adult bank line] [--splits 3] [--write FILE.md]
+    python bench/peers/run.py [--peers NAME ...] [--problems adult bank line] [--splits 3]
 
 Each peer runs in a virtual environment of its own with the packages that `peers.toml` names, created at the
 first run in the folder --environments. A peer that cannot be installed, or fails, gets a row with its error.
@@ -114,13 +114,12 @@ def row(title, results, ours):
 
 
 def table(name, peers, epsilon, options, folder):
-    """The table for one problem at one epsilon."""
+    """Print the table for one problem at one epsilon."""
     files = list(splits(name, options.splits, folder))
     what = "R^2, %" if name == "line" else "accuracy, %"
     heading = f"{name}, epsilon = {epsilon:g}, delta = {options.delta:g}, {options.splits} splits"
     columns = ["", what, "seconds", "CPU seconds", "over dperm", "memory over data"]
-    lines = [f"\n### {heading}\n", f"| {' | '.join(columns)} |", "|---|---|---|---|---|---|"]
-    print(heading, flush=True)
+    print(f"\n### {heading}\n\n| {' | '.join(columns)} |\n|---|---|---|---|---|---|", flush=True)
     ours = None
     for peer in peers:
         if name not in PEERS[peer].get("problems", ["adult", "bank"]):
@@ -130,20 +129,9 @@ def table(name, peers, epsilon, options, folder):
                 peer, interpreter(peer, options.environments), files, epsilon, options.delta, folder
             )
             ours = ours or middle(results, "cpu_seconds")
-            lines.append(row(PEERS[peer]["title"], results, ours))
+            print(row(PEERS[peer]["title"], results, ours), flush=True)
         except PeerError as error:
-            lines.append(f"| {PEERS[peer]['title']} | failed: {error} | | | | |")
-        print(lines[-1], flush=True)
-    return lines
-
-
-def guarantees(peers):
-    """What each peer guarantees according to its documentation."""
-    lines = ["\n### Guarantees\n", "| | packages | guarantee |", "|---|---|---|"]
-    for peer in peers:
-        packages = ", ".join(PEERS[peer].get("packages", ["this environment"]))
-        lines.append(f"| {PEERS[peer]['title']} | {packages} | {PEERS[peer]['guarantee']} |")
-    return lines
+            print(f"| {PEERS[peer]['title']} | failed: {error} | | | | |", flush=True)
 
 
 def arguments():
@@ -158,7 +146,6 @@ def arguments():
     parser.add_argument("--epsilons", nargs="+", type=float, default=[0.4, 1.0])
     parser.add_argument("--delta", type=float, default=1e-6)
     parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--write", type=Path, help="a page of Markdown for the tables")
     parser.add_argument(
         "--environments", type=Path, default=Path(platformdirs.user_cache_dir("dperm")) / "peers"
     )
@@ -166,21 +153,14 @@ def arguments():
 
 
 def main():
-    """Measure, print, write."""
+    """Measure and print."""
     options = arguments()
-    peers = [
-        "dperm",
-        *(name for name in options.peers if name != "dperm"),
-    ]  # first: other times are relative to it
-    settings = [text.lstrip("# ") for text in (HERE / "peers.toml").read_text().splitlines()[:5]]
-    page = ["# Compared with its peers\n", "`python bench/peers/run.py` writes this page.", *settings]
+    # dperm is first: other times are relative to it.
+    peers = ["dperm", *(name for name in options.peers if name != "dperm")]
     with tempfile.TemporaryDirectory() as folder:
         for name in options.problems:
             for epsilon in options.epsilons:
-                page += table(name, peers, epsilon, options, Path(folder))
-    page += guarantees(peers)
-    if options.write:
-        options.write.write_text("\n".join(page) + "\n")
+                table(name, peers, epsilon, options, Path(folder))
 
 
 if __name__ == "__main__":
