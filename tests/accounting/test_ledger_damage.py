@@ -315,3 +315,27 @@ class TestNetworkFileSystems:
             assert not Path(f"{other.path}-shm").exists()
             assert store._journal(store._KEPT[other.path].connection) == "delete"
         assert len(ledger.history()) == 2
+
+
+@pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+@pytest.mark.parametrize("damage", ["UPDATE secret SET value = ?", "DELETE FROM secret"])
+def test_the_key_of_a_split_cannot_be_changed_or_drawn_again(path, relation, damage):
+    """Another key puts half of the records into both parts, at the price of one."""
+    ledger = open_ledger(path, "adult", 1.0, DELTA, neighbors=relation)
+    shares = {"a": 0.5, "b": 0.5}
+    part = ledger.split(shares)["a"]
+    part.mask([[0.0], [1.0]])
+    store.discard(ledger.path)
+    flipped = bytes([part._coins.key[0] ^ 1]) + part._coins.key[1:]
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        triggers = file.execute("SELECT name, sql FROM sqlite_master WHERE name LIKE 'secret_is%'").fetchall()
+        for name, _ in triggers:
+            file.execute(f"DROP TRIGGER {name}")
+        file.execute(damage, [flipped] if "?" in damage else [])
+        for _, statement in triggers:
+            file.execute(statement)
+        file.commit()
+    for found in (ledger, open_ledger(path, "adult")):
+        with pytest.raises(LedgerCorruptError, match=r"secret 'split/key'.*restore a copy"):
+            found.split(shares)
+    assert open_ledger(path, "adult").split(shares, name="another")["a"].share == 0.5

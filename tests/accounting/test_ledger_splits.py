@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from dperm import Categorical, Numeric, Schema
 from dperm.accounting import Cost, Ledger, LedgerEntry, open_ledger
-from dperm.accounting.ledger.account import Account, joined
+from dperm.accounting.ledger.account import Account, Split, joined
 from dperm.accounting.ledger.cost import slack_units
 from dperm.accounting.ledger.terms import LedgerTerms
 from dperm.data import scan_parquet
@@ -72,7 +72,8 @@ class TestCosts:
     def test_the_formula_against_brute_force(self, charges):
         """Cost of a record: the sum over all nodes that it is in; the ledger counts the worst record."""
         nodes = ["", "s/a", "s/b", "s/a/t/x", "s/a/t/y", "u/c"]
-        splits = {"": {"s": ("a", "b"), "u": ("c",)}, "s/a": {"t": ("x", "y")}}
+        s, t, u = (Split(dict.fromkeys(parts, 0.5)) for parts in ("ab", "xy", "c"))
+        splits = {"": {"s": s, "u": u}, "s/a": {"t": t}}
         account = Account(LedgerTerms(1.0, DELTA), 1.0, Cost(100), splits=splits)
         spent = dict.fromkeys(nodes, 0)
         for node, units in charges:
@@ -87,6 +88,18 @@ class TestCosts:
             if worst <= 100:
                 spent, account = trial, account.after(entry)
                 assert account.total() == Cost(worst)
+
+    def test_the_work_of_a_charge_does_not_grow_with_the_number_of_splits(self, monkeypatch):
+        """Opening a ledger adds up all entries: with twice the splits it took four times as long."""
+        ledger, calls = Ledger(3.0, DELTA), []
+        add = Cost.__add__
+        monkeypatch.setattr(Cost, "__add__", lambda one, other: calls.append(1) or add(one, other))
+        for number in range(40):
+            part = ledger.split(SHARES, name=f"split {number}")["train"]
+            calls.clear()
+            charge(part, 0.001)
+            first = len(calls) if number == 0 else first
+        assert len(calls) == first
 
     def test_threads_never_overspend_a_part(self, make):
         ledger = make(1.0, DELTA)
@@ -279,7 +292,7 @@ class TestCoins:
         one, other = pd.DataFrame({"x": cells}), pd.DataFrame({"x": [bad, *list(cells)[1:]]})
         if column == "large" and other.x.dtype == np.float64:
             return  # pandas itself has rounded these integers
-        np.testing.assert_array_equal(half.mask(one)[1:], half.mask(other)[1:])
+        np.testing.assert_array_equal(half.mask(one)[1:], half._coins.mask(other, "half")[1:])
         if column != "truth":  # which has two distinct values
             assert 10 < half.mask(one).sum() < 90
 
@@ -348,14 +361,16 @@ class TestCoins:
         frame = pd.DataFrame({"a": rng.integers(0, 50, 300), "b": rng.choice(["x", "y"], 300)})
         mask = half.mask(frame)
         nullable = frame.astype({"a": "Int64", "b": "category"})
-        for other in (pl.from_pandas(frame), nullable, frame.to_numpy(), pa.Table.from_pandas(frame)):
+        for other in (pl.from_pandas(frame), nullable, pa.Table.from_pandas(frame)):
             np.testing.assert_array_equal(half.mask(other), mask)
             assert half.take(other).shape == (mask.sum(), 2)
         encoded = Schema([Numeric("a", 0, 50), Categorical("b", ["x", "y"])]).encode(frame)
+        half = Ledger(1.0, DELTA).split({"half": 0.5})["half"]
         taken, labels = half.take(encoded, np.arange(300))
         assert len(taken) == len(labels) == half.mask(encoded).sum()
         dense = encoded.to_dense()
         np.testing.assert_array_equal(taken.to_dense(), dense[labels])
+        half = Ledger(1.0, DELTA).split({"half": 0.5})["half"]
         with_zeros = sp.csr_matrix(dense)
         with_zeros.data[::7] = 0.0
         cleaned = with_zeros.copy()
@@ -368,10 +383,9 @@ class TestCoins:
         with pytest.raises(ValueError, match="must be as long"):
             half.take(np.zeros((5, 2)), np.zeros(4))
 
-    def test_equal_records_stay_together_whatever_the_dtype(self, half):
-        dense, single, _, _ = frames(np.random.default_rng(1), 200)
+    def test_equal_records_stay_together(self, half):
+        dense, *_ = frames(np.random.default_rng(1), 200)
         mask = half.mask(dense)
-        np.testing.assert_array_equal(mask, half.mask(single))
         for row in range(200):
             assert len(set(mask[(dense == dense[row]).all(axis=1)])) == 1
 
@@ -395,12 +409,71 @@ class TestCoins:
         changed[3] = 7.0
         assert (part._coins.mask(changed, "train") == part.mask(X)).all()
 
-    def test_take_gives_the_same_rows_of_everything(self, half):
+    def test_take_gives_the_same_rows_of_everything(self):
         for records in frames(np.random.default_rng(2), 80):
+            half = Ledger(1.0, DELTA).split({"half": 0.5})["half"]
             taken, own = half.take(records, list(range(80)))
             np.testing.assert_array_equal(own, np.flatnonzero(half.mask(records)))
             assert taken.shape[0] == own.size
             assert half.take(records).shape == taken.shape
+
+
+FRAME = pd.DataFrame({"age": [31, 45, 70], "name": ["a", "b", "c"], "x": [0.5, 0.25, 0.0]})
+
+
+class TestFormat:
+    """Records whose part is asked for in another format might be in both parts."""
+
+    @pytest.mark.parametrize(
+        ("first", "other", "words"),
+        [
+            (np.eye(3), np.eye(3, dtype=np.float32), "array with 3 columns of type float64.*float32"),
+            (np.eye(3), sp.csr_array(np.eye(3)), "an array.*a sparse matrix"),
+            (np.eye(3), np.eye(3, 4), "3 columns.*4 columns"),
+            (FRAME, FRAME[["age", "x", "name"]], "column 2 was 'name'.* and is 'x'"),
+            (FRAME, FRAME.assign(label=1), "3 columns.*4 columns: .*label"),
+            (FRAME, FRAME.drop(columns="name").to_numpy(), "a table.*an array"),
+            (FRAME, FRAME.astype({"x": np.float32}), r"column 3 was 'x' \(float64\) and is 'x' \(float32\)"),
+            (FRAME, FRAME.astype({"age": str}), "'age' .integer. and is 'age' .text."),
+        ],
+        ids=["precision", "sparse", "width", "order", "label", "kind", "precision of a column", "text"],
+    )
+    def test_another_one_is_refused(self, make, first, other, words):
+        parts = make(1.0, DELTA).split({"a": 0.5, "b": 0.5})
+        taken = parts["a"].take(first)
+        with pytest.raises(ValueError, match=f"(?s){words}.*in the first format"):
+            parts["b"].take(other)
+        assert taken.shape[0] + parts["b"].take(first).shape[0] == 3
+
+    def test_it_is_kept_in_the_file_and_its_chain(self, path, ledger):
+        seal = ledger.split(SHARES) and ledger.seal
+        part = ledger.split(SHARES)["train"]
+        part.take(FRAME)
+        assert ledger.seal != seal
+        assert [entry.kind for entry in ledger.history()] == ["split", "records"]
+        columns = [["age", "integer"], ["name", "text"], ["x", "float64"]]
+        assert ledger.history()[1].statement == {"format": {"kind": "table", "columns": columns}}
+        again = open_ledger(path, "adult").split(SHARES)["validation"]
+        with pytest.raises(ValueError, match="was 'age'"):
+            again.take(FRAME.rename(columns={"age": "years"}))
+        again.take(pl.from_pandas(FRAME))
+        assert len(ledger.history()) == 2
+
+    def test_of_files_as_of_tables(self, tmp_path):
+        FRAME.assign(label=1).to_parquet(tmp_path / "records.parquet")
+        files = scan_parquet(tmp_path / "records.parquet", label="label", columns=["age", "x"])
+        parts = Ledger(1.0, DELTA).split(SHARES)
+        parts["train"].take(FRAME[["age", "x"]])
+        parts["validation"].take(files)
+        with pytest.raises(ValueError, match=r"2 columns.*1 columns"):
+            parts["validation"].take(scan_parquet(tmp_path / "records.parquet", label="label", columns=["x"]))
+
+    def test_splits_and_parts_of_parts_have_their_own(self):
+        ledger = Ledger(1.0, DELTA)
+        ledger.split(SHARES)["train"].take(np.eye(3))
+        part = ledger.split(SHARES, name="other")["train"]
+        part.take(FRAME)
+        part.split(SHARES)["train"].take(np.eye(3))
 
 
 def test_paths():

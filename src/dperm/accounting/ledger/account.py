@@ -13,8 +13,10 @@ on every path, so the composition of :mod:`dperm.accounting.ledger.cost` applies
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dperm.accounting.ledger.cost import Cost, epsilon_of, largest_epsilon
 from dperm.accounting.ledger.entry import LedgerEntry
@@ -24,6 +26,26 @@ from dperm.errors import BudgetExceededError
 _NOTHING = Cost()
 # Above every cap, so that a part with this charge exceeds its siblings; exact, so that it can be subtracted.
 _LARGE = Cost(*[2**1100] * 3)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A split of the records.
+
+    Attributes
+    ----------
+    shares : Mapping
+        Probability of each part, by name.
+    key : str
+        SHA-256 of the secret key.
+    records : Mapping or None
+        What is known about the records since a part was first taken: their format; under replace_one also a
+        keyed hash of all of them.
+    """
+
+    shares: Mapping[str, float]
+    key: str = ""
+    records: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,8 +64,10 @@ class Account:
         Cost of the fits on each part, by path; "" is all records.
     whole : Mapping
         For parts on which one fit took the whole ledger: its own cost, infinite if it does not compose.
+    totals : Mapping
+        Cost of all fits that saw records of a part, by path, where it is not 0.
     splits : Mapping
-        Names of the parts, by path of what was split, then by name of the split.
+        The splits, by path of what was split, then by name.
     closed : bool
         Whether charges are refused.
     last : LedgerEntry or None
@@ -57,7 +81,8 @@ class Account:
     caps: Cost
     charged: Mapping[str, Cost] = field(default_factory=dict)
     whole: Mapping[str, Cost] = field(default_factory=dict)
-    splits: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    totals: Mapping[str, Cost] = field(default_factory=dict)
+    splits: Mapping[str, Mapping[str, Split]] = field(default_factory=dict)
     closed: bool = False
     last: LedgerEntry | None = None
     charges: int = 0
@@ -70,29 +95,44 @@ class Account:
                 raise ValueError(f"{entry.description!r} costs more than the ledger holds")
             charged = {**self.charged, entry.part: self.charged.get(entry.part, _NOTHING) + counted}
             whole = self.whole if counted == entry.cost else {**self.whole, entry.part: entry.cost}
-            return replace(self, charged=charged, whole=whole, last=entry, charges=self.charges + 1)
-        if entry.kind == "split":
-            names = tuple(entry.statement["shares"])
-            siblings = {**self.splits.get(entry.part, {}), entry.description: names}
+            totals = {**self.totals, **self._totals_after(entry.part, counted)}
+            count = self.charges + 1
+            return replace(self, charged=charged, whole=whole, totals=totals, last=entry, charges=count)
+        if entry.kind in ("split", "records"):
+            known = self.splits.get(entry.part, {}).get(entry.description)
+            siblings = {**self.splits.get(entry.part, {}), entry.description: _split_after(known, entry)}
             return replace(self, splits={**self.splits, entry.part: siblings})
         if entry.kind == "extend":
             charged = {**self.charged, **self.whole}
-            return replace(self, epsilon=entry.epsilon, caps=entry.cost, charged=charged, whole={})
+            extended = replace(self, epsilon=entry.epsilon, caps=entry.cost, charged={}, whole={}, totals={})
+            return extended._with_charges(charged)
         if entry.kind == "close":
             return replace(self, closed=True)
         raise ValueError(f"{entry.kind!r} is no kind of entry")
 
-    def total(self, part: str = "", extra: tuple[str, Cost] | None = None) -> Cost:
-        """Cost of all fits that saw records of a part, and of one more charge, given as (part, cost)."""
-        total = self.charged.get(part, _NOTHING)
-        if extra is not None and extra[0] == part:
-            total += extra[1]
-        for split, children in self.splits.get(part, {}).items():
-            largest = _NOTHING
-            for child in children:
-                largest |= self.total(joined(part, split, child), extra)
-            total += largest
-        return total
+    def total(self, part: str = "") -> Cost:
+        """Cost of all fits that saw records of a part."""
+        return self.totals.get(part, _NOTHING)
+
+    def _totals_after(self, part: str, cost: Cost) -> dict[str, Cost]:
+        """The totals of a part and of all that hold it after one more charge, which are those that change."""
+        total = self.total(part) + cost
+        changed = {part: total}
+        while part:
+            outer, split = outer_part(part)
+            parts = self.splits[outer][split].shares
+            largest = functools.reduce(
+                Cost.__or__, (self.total(joined(outer, split, each)) for each in parts)
+            )
+            total = self.total(outer) - largest + (largest | total)
+            changed[outer], part = total, outer
+        return changed
+
+    def _with_charges(self, charged: Mapping[str, Cost]) -> Account:
+        totals: dict[str, Cost] = {}
+        for part, cost in charged.items():
+            totals |= replace(self, totals=totals)._totals_after(part, cost)
+        return replace(self, charged=charged, totals=totals)
 
     def counted(self, entry: LedgerEntry) -> Cost | None:
         """Cost at which a charge is counted; None if it exceeds even an unused ledger.
@@ -109,13 +149,13 @@ class Account:
         counted = self.counted(entry)
         if counted is None or self.closed:
             return False
-        return self.total(extra=(entry.part, counted)).within(self.caps)
+        return self._totals_after(entry.part, counted)[""].within(self.caps)
 
     def room(self, part: str) -> Cost:
         """What a fit on a part may cost before a cap is reached."""
         if self.closed:
             return _NOTHING
-        others = self.total(extra=(part, _LARGE)) - _LARGE
+        others = self._totals_after(part, _LARGE)[""] - _LARGE
         return self.caps - others
 
     def epsilon_of(self, cost: Cost) -> float:
@@ -168,6 +208,21 @@ class Account:
                 f"epsilon must be above the present total {self.epsilon:g} and at most the ceiling "
                 f"{self.terms.ceiling:g}, which was fixed when the ledger was created, got {epsilon:g}."
             )
+
+
+def _split_after(known: Split | None, entry: LedgerEntry) -> Split:
+    if entry.kind == "split":
+        return Split(entry.statement["shares"], entry.statement["key"])
+    if known is None:
+        raise ValueError(f"{entry.description!r} is no split")
+    return replace(known, records=entry.statement)
+
+
+def outer_part(part: str) -> tuple[str, str]:
+    """Path of what was split into this part and others, and the name of the split."""
+    path, _, _ = part.rpartition("/")
+    outer, _, split = path.rpartition("/")
+    return outer, split
 
 
 def joined(part: str, split: str, child: str) -> str:

@@ -51,6 +51,10 @@ class Entries(HasTerms, ABC):
     def _keep(self, name: str, secret: bytes) -> bytes:
         """Store a secret under a name, unless there is one already; return the one that is stored."""
 
+    @abstractmethod
+    def _recall(self, name: str, digest: str) -> bytes:
+        """The secret of that name; LedgerCorruptError unless it has this SHA-256."""
+
     @property
     def serves_processes(self) -> bool:
         """Whether other processes can charge it."""

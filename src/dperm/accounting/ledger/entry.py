@@ -16,7 +16,7 @@ from dperm.accounting.units import Units
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One charge, extension or split of a ledger, or its closing.
+    """One charge, extension or split of a ledger, what is known about split records, or its closing.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class LedgerEntry:
         Further public facts about the fit; read-only.
     part : str
         The part of the records that the fit sees; empty for all.
-    kind : {"charge", "extend", "split", "close"}
+    kind : {"charge", "extend", "split", "records", "close"}
         What happened.
     process : int
         Identifier of the process that made the entry.
@@ -68,6 +68,8 @@ class LedgerEntry:
             return self.description
         if self.kind == "split":
             return f"split {self.description!r} into {', '.join(self.statement['shares'])}"
+        if self.kind == "records":
+            return f"records of split {self.description!r}: {self.statement['format']['kind']}"
         return self.kind
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import secrets
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.accounting._checks import check_delta, check_steps, shown
-from dperm.accounting._read_only import ReadOnlyMapping
-from dperm.accounting.ledger.account import Account
+from dperm.accounting._read_only import ReadOnlyMapping, plain
+from dperm.accounting.ledger.account import Account, outer_part
 from dperm.accounting.ledger.coins import Coins, size_cap
 from dperm.accounting.ledger.cost import Cost, slack_units
 from dperm.accounting.ledger.entries import Entries
 from dperm.accounting.ledger.entry import LedgerEntry
-from dperm.accounting.ledger.records import in_files, rows_of
+from dperm.accounting.ledger.records import format_difference, format_of, in_files, rows_of
 from dperm.accounting.neighbours import Neighbours
 
 
@@ -135,21 +135,60 @@ class PartRecords(Entries):
         ----------
         records : array, sparse matrix, TabularMatrix, data frame or RecordFiles
             All records, raw, before any row is dropped, and without labels (which are ignored in files).
+            Public: the names, number and types of the columns. The first call fixes them for the split.
 
         Raises
         ------
         ValueError
-            Under replace_one, if the records or their order differ from those that the split was first used
-            with.
+            If the records have another format than those that the split was first used with; under
+            replace_one, if the records or their order differ.
+
+        Notes
+        -----
+        The part of a record depends on its bytes. What a format does not show must be the same for all parts:
+        values that were rescaled or rounded, columns of an array in another order, a label among its columns.
+        Otherwise the same person's records may be in several parts, and the ledger counts too little.
         """
-        if self.neighbors is Neighbours.REPLACE_ONE:  # coins depend on positions
-            bound = self._coins.fingerprint(records)
-            if not secrets.compare_digest(self._keep(f"{self._split}/rows", bound), bound):
-                raise ValueError(
-                    "These are other records, or in another order, than those that this split was used with: "
-                    "under replace_one a record's part depends on its position."
-                )
+        self._check_records(records)
         return self._coins.mask(records, self._own_name)
+
+    def _check_records(self, records: Any) -> None:
+        """Raise ValueError unless these have the format of the first records that were split."""
+        found: dict[str, Any] = {"format": format_of(records)}
+        known = self._known_records()
+        if known is None:
+            known = self._keep_records(found | self._order(records))
+        difference = format_difference(plain(known["format"]), found["format"])
+        if difference:
+            raise ValueError(
+                f"{difference}. A record's part depends on its bytes: in two formats it may be in two parts. "
+                "Give the records in the first format, or split under another name."
+            )
+        if any(known[each] != digest for each, digest in self._order(records).items()):
+            raise ValueError(
+                "These are other records, or in another order, than those that this split was used with: "
+                "under replace_one a record's part depends on its position."
+            )
+
+    def _known_records(self) -> Mapping[str, Any] | None:
+        outer, split = outer_part(self._part)
+        return self._whole._account().splits[outer][split].records
+
+    def _keep_records(self, facts: dict[str, Any]) -> Mapping[str, Any]:
+        """Add facts about the records, unless there are some already; return those that are kept."""
+        outer, split = outer_part(self._part)
+        now, accountant, kept = datetime.now(UTC), str(self.accountant), ReadOnlyMapping(plain(facts))
+        entry = LedgerEntry(now, split, 0.0, 0.0, accountant, Cost(), kept, outer, "records")
+        self._append(entry, lambda account, _: account.splits[outer][split].records is None)
+        known = self._known_records()
+        assert known is not None
+        return known
+
+    def _order(self, records: Any) -> dict[str, str]:
+        """A keyed digest of the records in their order, where coins depend on positions."""
+        if self.neighbors is Neighbours.ADD_OR_REMOVE:
+            return {}
+        return {"order": self._coins.fingerprint(records).hex()}
 
     def take(self, records: Any, *others: Any) -> Any:
         """The records of this part, and the same rows of further arrays (labels, counts).

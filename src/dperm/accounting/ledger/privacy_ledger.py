@@ -323,6 +323,8 @@ class PrivacyLedger(Entries):
         ------
         ValueError, TypeError
             If a name or a share is out of range, or there is a split of this name with other shares.
+        LedgerCorruptError
+            If the secret key of the split was altered or deleted.
 
         Examples
         --------
@@ -336,18 +338,18 @@ class PrivacyLedger(Entries):
         """
         known = check_shares(shares, name)
         path = joined(self._part, name, "")
-        key = self._keep(f"{path}key", secrets.token_bytes(32))
-        facts = {"shares": known, "key": hashlib.sha256(key).hexdigest()}
         if name not in self._account().splits.get(self._part, {}):
+            drawn = self._keep(f"{path}key", secrets.token_bytes(32))
+            facts = {"shares": known, "key": hashlib.sha256(drawn).hexdigest()}
             entry = self._event("split", words=name, facts=facts)
             self._append(entry, lambda account, entry: name not in account.splits.get(self._part, {}))
-        (made, *_) = (each for each in self.history() if _is_split(each, self._part, name))
-        if made.statement["shares"] != known:
+        made = self._account().splits[self._part][name]
+        if made.shares != known:
             raise ValueError(
-                f"The records were split as {name!r} before, with shares {dict(made.statement['shares'])}: "
-                "give the same, or another name."
+                f"The records were split as {name!r} before, with shares {dict(made.shares)}: give the same, "
+                "or another name."
             )
-        coins = Coins(key, known, self.neighbors)
+        coins = Coins(self._recall(f"{path}key", made.key), known, self.neighbors)
         return {each: LedgerPart(self, joined(self._part, name, each), coins) for each in shares}
 
     def _event(
@@ -414,10 +416,6 @@ def check_ledger(ledger: object) -> PrivacyLedger:
     return ledger
 
 
-def _is_split(entry: LedgerEntry, part: str, name: str) -> bool:
-    return (entry.kind, entry.part, entry.description) == ("split", part, name)
-
-
 class _PriceError(Exception):
     """Carries the entry of a fit that would have been charged."""
 
@@ -457,6 +455,9 @@ class _View(PrivacyLedger):
 
     def _keep(self, name: str, secret: bytes) -> bytes:
         return self._whole._keep(name, secret)
+
+    def _recall(self, name: str, digest: str) -> bytes:
+        return self._whole._recall(name, digest)
 
 
 class _Pricing(_View):

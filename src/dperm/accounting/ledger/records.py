@@ -184,9 +184,26 @@ def describe_format(known: Any) -> str:
     """A format in words."""
     kind, columns = known["kind"], known["columns"]
     if kind != "table":
-        return f"{kind} with {columns} columns" + (f" of {known['type']}" if "type" in known else "")
+        article, layout = "an" if kind == "array" else "a", known.get("layout", "")
+        words = f"{article} {kind} with {columns} columns of type {known['type']}"
+        return f"{words} and layout {layout[:8]}" if layout else words
     listed = ", ".join(f"{name} ({kind})" for name, kind in columns[:20])
-    return f"table with {len(columns)} columns: {listed}{', ...' if len(columns) > 20 else ''}"
+    return f"a table with {len(columns)} columns: {listed}{', ...' if len(columns) > 20 else ''}"
+
+
+def format_difference(first: Any, other: Any) -> str:
+    """What distinguishes two formats, in words; empty if they are equal."""
+    if first == other:
+        return ""
+    if first["kind"] == other["kind"] == "table" and len(first["columns"]) == len(other["columns"]):
+        pairs = enumerate(zip(first["columns"], other["columns"], strict=True), start=1)
+        changes = [
+            f"column {k} was {a[0]!r} ({a[1]}) and is {b[0]!r} ({b[1]})" for k, (a, b) in pairs if a != b
+        ]
+        return f"In the records that were split first {'; '.join(changes[:5])}"
+    return (
+        f"The records that were split first are {describe_format(first)}; these are {describe_format(other)}"
+    )
 
 
 # -- access ----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import secrets
 import sqlite3
@@ -237,10 +238,26 @@ class SqliteLedger(PrivacyLedger):
 
     def _keep(self, name: str, secret: bytes) -> bytes:
         with self._file.transaction(write=True) as kept:
-            connection, key = kept.connection, (self._key, name)
-            connection.execute("INSERT OR IGNORE INTO secret VALUES (?, ?, ?)", (*key, secret))
-            query = "SELECT value FROM secret WHERE ledger = ? AND name = ?"
-            return bytes(connection.execute(query, key).fetchone()[0])
+            row = (self._key, name, secret)
+            kept.connection.execute("INSERT OR IGNORE INTO secret VALUES (?, ?, ?)", row)
+            return bytes(self._secret(kept, name)[0])
+
+    def _recall(self, name: str, digest: str) -> bytes:
+        with self._file.transaction(write=False) as kept:
+            found = self._secret(kept, name)
+        if found is None or hashlib.sha256(bytes(found[0])).hexdigest() != digest:
+            problem = "deleted" if found is None else "altered"
+            raise LedgerCorruptError(
+                self.path,
+                f"The secret {name!r} of ledger {self.name!r} was {problem}: another one would put records "
+                "into several parts of a split.",
+                RESTORE,
+            )
+        return bytes(found[0])
+
+    def _secret(self, kept: Kept, name: str) -> Any:
+        query = "SELECT value FROM secret WHERE ledger = ? AND name = ?"
+        return kept.connection.execute(query, (self._key, name)).fetchone()
 
     def _refresh(self) -> chain.Link:
         """Verify what was charged since this object last looked."""
@@ -282,7 +299,7 @@ class SqliteLedger(PrivacyLedger):
     def _verification(self) -> Iterator[None]:
         try:
             yield
-        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
             raise LedgerCorruptError(self.path, f"It was damaged or altered: {error}.", RESTORE) from error
 
     def __eq__(self, other: object) -> bool:
