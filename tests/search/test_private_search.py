@@ -381,6 +381,19 @@ class TestSecretBatches:
         total = gaussian_delta(1.0, 1.0 / math.sqrt(units_as_float(paid.cost.units)))
         assert total + slack_as_float(paid.cost.slack) <= DELTA * (1.0 + 1e-9)
 
+    def test_a_random_number_of_rounds_costs_what_it_was_priced_at(self):
+        ledger = Ledger(4.0, 1e-5, allow_seeded=True)
+        candidates = [{"solver_options": {"rounds": rounds, "batch_size": 20}} for rounds in (40, 60)]
+        rounds = model(solver="rrpsgd")
+        with recorded_charges() as charges:
+            found = search(candidates, estimator=rounds, refit=True, ledger=ledger, random_state=1)
+            found.fit(*records())
+        (paid,) = ledger.history()
+        assert len(charges) == 3
+        for column in ("units", "slack"):
+            assert 0 < sum(getattr(each.cost, column) for each in charges) <= getattr(paid.cost, column)
+        assert [each.epsilon for each in charges[:2]] == found.cv_results_["epsilon"].tolist()
+
     def test_the_best_is_found(self):
         found = search({"l2": [1e-4, 100.0]}, epsilon=4.0, estimator=self.SGD).fit(*records())
         assert found.best_index_ == 0

@@ -84,6 +84,26 @@ def approximate_gdp(
     0.13
     """
     plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
+    return plan_gdp(plan, noise_multiplier, slack, (plan.steps,))
+
+
+def plan_gdp(plan: SgdPlan, noise_multiplier: float, slack: float, counts: tuple[int, ...]) -> float:
+    """`approximate_gdp` of a run whose number of steps is random, and may be published.
+
+    Parameters
+    ----------
+    plan : SgdPlan
+        With the largest number of steps.
+    noise_multiplier, slack : float
+        As in `approximate_gdp`.
+    counts : tuple of int
+        Equally likely numbers of steps, independent of the data and drawn after the run was charged.
+
+    Notes
+    -----
+    The profile is at most the mean over the counts, since divergences are jointly convex. That mean need not
+    be the profile of any count: nothing of this holds *given* the number of steps.
+    """
     multiplier, slack = check_multiplier(noise_multiplier), check_delta(slack, "slack", MIN_DELTA)
     if multiplier in (0.0, math.inf):
         raise ValueError(f"noise_multiplier must be a finite number > 0, got {noise_multiplier!r}.")
@@ -91,22 +111,26 @@ def approximate_gdp(
     if plan.is_gaussian() or multiplier < 1e-3:
         return unsampled
     floor = _SLACK_STEP ** math.ceil(math.log(slack) / math.log(_SLACK_STEP))
-    points, deltas = _profile_points(plan, multiplier, max(floor, MIN_DELTA))
+    points, deltas = _profile_points(plan, multiplier, max(floor, MIN_DELTA), counts)
     if not lies_below(points, deltas, slack, unsampled):
         return unsampled
     return bisected(lambda mu: lies_below(points, deltas, slack, mu), 0.0, unsampled, _TOLERANCE, least=1e-9)
 
 
 @lru_cache(maxsize=64)
-def _profile_points(plan: SgdPlan, multiplier: float, floor: float) -> tuple[Array, Array]:
+def _profile_points(
+    plan: SgdPlan, multiplier: float, floor: float, counts: tuple[int, ...]
+) -> tuple[Array, Array]:
     """Epsilons from 0 up, and upper bounds on delta there; the last is at most `floor`, or infinite."""
-    profiles, counts = step_profiles(plan, multiplier), np.array([plan.steps], dtype=np.int64)
-    coarse = refinement.first_grid(profiles, plan.steps, floor)
-    end = max(refinement.composed_epsilons(profiles, plan.steps, 0.9 * floor, coarse))
+    profiles, taken = step_profiles(plan, multiplier), np.array([count for count in counts if count])
+    most = int(taken.max())
+    coarse = refinement.first_grid(profiles, most, floor)
+    end = max(refinement.composed_epsilons(profiles, most, 0.9 * floor, coarse))
     if end == math.inf:
         return np.zeros(1), np.full(1, math.inf)
     points, fine = np.linspace(0.0, max(end, 1e-9), _POINTS), coarse._replace(step=coarse.step / 4.0)
-    return points, refinement.mean_deltas(profiles, counts, points, 0.1 * floor, fine)
+    means = refinement.mean_deltas(profiles, taken, points, 0.1 * floor, fine)
+    return points, taken.size / len(counts) * means
 
 
 def lies_below(points: Array, deltas: Array, slack: float, mu: float) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from dperm.accounting.approximate_gdp import approximate_gdp
+from dperm.accounting.approximate_gdp import plan_gdp
 from dperm.accounting.ledger.cost import FitCost
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.objective_perturbation import logistic_threshold
+from dperm.accounting.subsampling import make_plan
 
 # Exceeds the rounding error of every quotient and logarithm below.
 _UP = 1.0 + 2.0**-48
@@ -23,22 +24,17 @@ def sampled_gaussian_cost(
     sampling: str,
     neighbors: str,
     beside: float = 0.0,
+    counts: Sequence[int] | None = None,
 ) -> Callable[[float], FitCost]:
     """Cost of noisy gradient descent with secret batches, given a slack; see `approximate_gdp`.
 
-    `beside` is the mu of Gaussian releases that come before.
+    `beside` is the mu of Gaussian releases that come before. If the number of steps is drawn after the
+    charge, `counts` are its equally likely values, `steps` at most.
     """
 
     def cost(slack: float) -> FitCost:
-        mu = approximate_gdp(
-            noise_multiplier,
-            slack,
-            batch_size=batch_size,
-            n_samples=n_samples,
-            steps=steps,
-            sampling=sampling,
-            neighbors=neighbors,
-        )
+        plan = make_plan(batch_size, n_samples, steps, sampling, neighbors)
+        mu = plan_gdp(plan, noise_multiplier, slack, tuple(counts or (steps,)))
         return FitCost(mu=math.hypot(mu, beside) * _UP if beside else mu, slack=slack)
 
     return cost

@@ -1,7 +1,10 @@
 """Noise of stochastic gradient descent that stops after a random number of rounds.
 
-The number of rounds R is drawn before the data are seen; R - 1 noisy sums are taken, and R may be published.
+The number of rounds R is independent of the data; R - 1 noisy sums are taken, and R may be published.
 Gaussian releases may come before.
+
+The guarantee, and a cost derived from it (`dperm.accounting.approximate_gdp.plan_gdp`), is a mean over R. It
+does not hold given R: a ledger must be charged before R is drawn, with the same amount whatever R is.
 """
 
 from __future__ import annotations

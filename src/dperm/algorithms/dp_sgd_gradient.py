@@ -122,7 +122,7 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
         "dp_sgd_gradient",
         completed(problem),
         batches.sigma_over_clip,
-        steps=batches.steps,
+        counts=[batches.steps],
         accountant="pld",
         scales=noise,
         **scales.facts(),

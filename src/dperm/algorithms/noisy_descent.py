@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -112,7 +113,7 @@ def opened(
     schedule: NoisyDescentArguments,
     sigma_over_clip: float,
     *,
-    steps: int,
+    counts: Sequence[int],
     accountant: str,
     scales: ScaleNoise = _NO_SCALES,
     **facts: Any,
@@ -120,13 +121,15 @@ def opened(
     """Check and charge a descent, and what is released before it.
 
     The schedule must have a finite `clip`. The noise on the sum of a batch has the standard deviation
-    ``sigma_over_clip * clip``; `accountant` is for the statement.
+    ``sigma_over_clip * clip``; `accountant` is for the statement. The number of steps is one of the
+    equally likely `counts`. A random one must be drawn *after* this charge: given a large number, the
+    guarantee of the fit does not hold, and given a small one, it costs less than is charged.
     """
-    objective, relation = fit.objective, fit.neighbors
+    objective, relation, steps = fit.objective, fit.neighbors, max(counts)
     if relation is Neighbours.REPLACE_ONE:
         objective.check_places()
     if schedule.radius == math.inf:
-        fit.check_growth(step_sizes(schedule.step_size, max(steps, 1)), 0.0, schedule.clip)
+        fit.check_growth(step_sizes(schedule.step_size, steps), 0.0, schedule.clip)
     scales.check_labels(fit)
     for possible in _possible_clips(objective, schedule.clip, scales):
         clip = check.clip_norm("clip", possible)
@@ -137,13 +140,14 @@ def opened(
         sigma_over_clip,
         batch_size=schedule.batch_size,
         n_samples=fit.n,
-        steps=max(steps, 1),
+        steps=steps,
         sampling=sampling_name(relation),
         neighbors=relation,
         beside=scales.mu,
+        counts=counts,
     )
     each = GaussianRelease(sigma_over_clip / relation.sum_factor)
-    budget = ScheduledBudget(each, max(steps, 1), accountant, cost, before=scales.releases)
+    budget = ScheduledBudget(each, steps, accountant, cost, before=scales.releases)
     return fit.open(name, budget, schedule, sampling=sampling_name(relation), **facts)
 
 

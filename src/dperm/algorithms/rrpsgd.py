@@ -11,6 +11,7 @@ import numpy as np
 
 from dperm._kernels.samplers import RandomBits
 from dperm.accounting import Neighbours, paper, random_round_noise_multiplier
+from dperm.accounting.random_rounds import largest_rounds
 from dperm.accounting.step_size import gradient_step_size
 from dperm.algorithms import rules_of_thumb as rules
 from dperm.algorithms import settings as check
@@ -103,6 +104,8 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     -----
     The probability that R is t, from 1 to N, is proportional to ``2 eta_t - (l2 + beta) eta_t^2``: uniform
     for constant steps (Ghadimi and Lan 2013), and 0 during the burn-in. R and all iterates may be published.
+    The guarantee holds on average over R, not given R, and so does the cost: a ledger is charged first, and
+    then R is drawn, so that nothing that others may spend depends on R.
     Without noise the default settings end within 1e-3 of the optimum, or near a stationary point, if the loss
     is not convex. Without a burn-in they do not where R is among the first few per cent of N.
 
@@ -131,17 +134,17 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     law = _RoundLaw.of(fit, given)
     sigma_over_clip = _sigma_over_clip(fit, given, law, noise)
     bits = random_bits(fit.spawn_source())
-    steps = law.draw(bits) - 1
     release = opened(
         fit,
         "rrpsgd",
         _completed(fit, given, sigma_over_clip, problem),
         sigma_over_clip,
-        steps=steps,
+        counts=law.counts(),
         accountant="pld, averaged over the random number of rounds",
         scales=noise,
         **scales.facts(),
     )
+    steps = law.draw(bits) - 1  # only now: what is charged holds on average over R, not given R
     frame = Frame.unscaled(fit, release, noise, problem)
     schedule = _completed(fit, given, sigma_over_clip, frame.problem)
     coef = noisy_descent(
@@ -217,6 +220,11 @@ class _RoundLaw(NamedTuple):
         law = paper.round_probabilities(sizes, smoothness)
         law[: first - 1] = 0.0
         return cls(rounds, first, np.asarray(np.floor(law / law.max() * 2.0 ** (52 - rounds.bit_length()))))
+
+    def counts(self) -> list[int]:
+        """Equally likely numbers of steps; their law bounds that of R - 1 from above."""
+        first = self.first if self.weights is None else 1
+        return (largest_rounds(self.rounds, self.weights, first=first) - 1).tolist()
 
     def draw(self, bits: RandomBits) -> int:
         """R."""

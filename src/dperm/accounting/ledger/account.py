@@ -138,7 +138,8 @@ class Account:
         """Cost at which a charge is counted; None if it exceeds even an unused ledger.
 
         A guarantee at least as strong as the ledger's own needs no composition: the fit takes a whole, unused
-        ledger.
+        ledger. The guarantee must hold given everything drawn before the charge: if it is an average over
+        such a draw, and other values of it leave a remainder, their mixture breaks the ledger's promise.
         """
         if entry.cost.within(self.caps):
             return entry.cost

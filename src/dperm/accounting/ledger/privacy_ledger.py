@@ -115,6 +115,8 @@ class PrivacyLedger(Entries):
     ) -> LedgerEntry:
         """Reserve the budget of a whole fit. Call it once, before any noise is drawn.
 
+        Anything random that the guarantee averages over, such as a number of steps, is drawn afterwards, too.
+
         Parameters
         ----------
         epsilon, delta : float
