@@ -49,7 +49,10 @@ def test_the_dtype_of_an_array_is_public_and_stated():
 def test_dask_data_frames_are_always_read_as_float64():
     dask = pytest.importorskip("dask.dataframe")
     pytest.importorskip("distributed")
-    from dperm.data.dask.collections import _dtype
+    from dperm.data.dask_collections import blocks_of
 
     for missing in (False, True):
-        assert _dtype(dask.from_pandas(frame(missing), npartitions=2)) == np.float64
+        table = frame(missing)
+        lazy = dask.from_pandas(table.assign(y=1.0), npartitions=2)
+        read = blocks_of(lazy[list(table.columns)], lazy["y"]).read
+        assert read(table).dtype == np.float64

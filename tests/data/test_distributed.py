@@ -1,14 +1,11 @@
 """Records on a Dask cluster: the same integers as on one machine, whatever happens to the workers."""
 
-import asyncio
 import copy
 import os
 import pickle
 import signal
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import dask
 import dask.array
@@ -17,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from distributed import Status, wait
+from distributed import wait
 from distributed.comm import tcp
 from scipy.stats import binom
 
@@ -32,22 +29,9 @@ from dperm.algorithms import (
     preconditioned_gd,
     rrpsgd,
 )
-from dperm.data.columns import ColumnsMatrix
-from dperm.data.dask.partition import (
-    Call,
-    Partition,
-    WorkerThreads,
-    checksum_of,
-    partition_key,
-    pass_on_worker,
-)
-from dperm.data.dask.placement import balanced
-from dperm.data.dask.rows import DistributedRows, EncodedCollection
-from dperm.data.passes import ClippedGradientSum, compensated_sum
+from dperm.data.dask_rows import DistributedRows, EncodedCollection, Partition
+from dperm.data.passes import compensated_sum
 from dperm.data.passes_per_row import Predictions
-from dperm.data.rows import RowSettings
-from dperm.data.tabular import TabularLayout, TabularMatrix
-from dperm.data.targets import Targets
 from dperm.errors import DataError
 from dperm.losses import Softmax
 from dperm.mechanisms.batches import SecretBatches
@@ -85,18 +69,8 @@ def assert_same(there, here, make=lambda o, w: o.clipped_gradient_sum(w, 0.3), w
     assert np.array_equal(make(there, w)._integers, make(here, w)._integers)
 
 
-def refuse_functions(*_, **__):
-    """Respond like a scheduler whose configuration forbids running functions of clients."""
-    raise ValueError("The 'run_function' handler has been explicitly disallowed in Scheduler")
-
-
 def weights(objective, seed=1):
     return np.random.default_rng(seed).normal(size=objective.shape)
-
-
-def partition_of(X, y, number=0):
-    settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
-    return Partition(number, X, y, settings, X.dtype, False)
 
 
 D = 13
@@ -126,9 +100,6 @@ def test_predictions_stay_on_the_workers_until_asked_for(client):
     predictions = there._rows.run(Predictions(w), 1)
     assert isinstance(predictions, dask.array.Array)
     assert np.array_equal(predictions.compute(), here._rows.run(Predictions(w), 1))
-
-
-# -- fits ------------------------------------------------------------------------------------------------
 
 
 # -- samples ---------------------------------------------------------------------------------------------
@@ -228,10 +199,10 @@ def test_what_needs_an_order_of_records_is_refused(client, algorithm, options, r
 # -- workers that die ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("how", "work_first"), [("kill", True), ("exit", False)])
-def test_a_worker_that_dies_in_a_pass_changes_nothing(client, how, work_first):
+@pytest.mark.parametrize("how", ["kill", "exit"])
+def test_a_worker_that_dies_in_a_pass_changes_nothing(client, how):
     there, here = both("logistic", *random_records(N, D), CUTS["uneven"])
-    clusters.trap(client, clusters.holders_of(there)[0], how=how, work_first=work_first)
+    clusters.trap(client, clusters.holders_of(there)[0], how=how)
     assert_same(there, here)
 
 
@@ -289,23 +260,6 @@ def test_a_worker_that_dies_between_passes(client):
         assert time.monotonic() - start < 25.0  # less than the timeout of a connection to a dead worker
 
 
-@pytest.mark.parametrize("when", ["between passes", "in a pass"])
-def test_records_that_cannot_be_recomputed_are_an_error(client, when):
-    X, y = random_records(300, D)
-    # Under unique keys: keys derived from the contents are those of the previous run, released only later.
-    blocks = client.scatter([X[:150], X[150:]], broadcast=False, hash=False)
-    there_X = dask.array.concatenate(
-        [dask.array.from_delayed(block, (150, D), X.dtype) for block in map(dask.delayed, blocks)]
-    )
-    there = Objective("logistic", there_X, dask.array.from_array(y, chunks=150))
-    if when == "in a pass":
-        clusters.trap(client, clusters.holders_of(there)[0])
-    else:
-        os.kill(clusters.process_ids(client)[clusters.holders_of(there)[0]], signal.SIGKILL)
-    with pytest.raises(RuntimeError, match=r"lost with their worker.*scatter"):
-        there.clipped_gradient_sum(np.zeros(D), 0.3)
-
-
 # -- all workers that die at once --------------------------------------------------------------------------
 
 
@@ -336,80 +290,10 @@ def test_predictions_outlive_the_workers(lone_worker):
     assert np.array_equal(predictions.compute(), here._rows.run(Predictions(w), 1))
 
 
-@pytest.mark.parametrize(
-    ("holders", "threads", "expected"),
-    [
-        ("aaaa", {"a": 1, "b": 1}, "aabb"),
-        ("abab", {"a": 1, "b": 1}, "abab"),
-        ("bbab", {"a": 1, "b": 1}, "bbaa"),
-        ("aaaaaa", {"a": 1, "b": 2}, "aabbbb"),
-        ("aab", {"b": 1}, "bbb"),  # worker a has left
-        ("ab", {}, "ab"),
-        ("", {"a": 1}, ""),
-    ],
-)
-def test_workers_get_their_shares_and_few_partitions_move(holders, threads, expected):
-    assert "".join(balanced(list(holders), threads)) == expected
-
-
-@pytest.mark.parametrize("n_partitions", [2, 5, 16])
-def test_partitions_are_spread_evenly(client, n_partitions):
-    X, y = random_records(160, D, seed=n_partitions)
-    lengths = [len(part) for part in np.array_split(y, n_partitions)]
-    there = Objective("logistic", *partitioned(X, y, lengths))
-    held = list(there._rows._partitions.holders.values())
-    assert max(map(held.count, held)) == -(-n_partitions // 2)
-
-
-def test_a_cluster_without_workers_is_an_error_until_some_come(monkeypatch):
-    monkeypatch.setattr("dperm.data.dask.placement.PATIENCE", 1.0)
-    ledger = Ledger(10.0, 1e-3, allow_seeded=True)
-    with clusters.cluster_of_processes(n_workers=1) as client:
-        there, here = both("logistic", *random_records(N, D), CUTS["even"])
-        client.cluster.scale(0)
-        while client.scheduler_info(n_workers=-1)["workers"]:
-            time.sleep(0.02)
-        with pytest.raises(
-            RuntimeError, match=r"for 1 seconds .* no worker .* \(it has 0 now\).*stays charged"
-        ):
-            noisy_gd(there, 1.0, 1e-6, steps=3, ledger=ledger)
-        assert len(ledger.history()) == 1
-        monkeypatch.undo()
-        client.cluster.scale(1)
-        assert_same(there, here)
-
-
-def test_records_that_only_a_dead_worker_may_make_are_an_error_after_a_while(client, monkeypatch):
-    X, y = partitioned(*random_records(N, D, seed=13), CUTS["even"])  # Dask gives equal arrays equal names
-    victim = sorted(clusters.process_ids(client))[0]
-    X = client.persist(X, workers=victim, allow_other_workers=False)
-    wait(X)
-    there = Objective("logistic", X, y)
-    monkeypatch.setattr("dperm.data.dask.placement.PATIENCE", 1.0)
-    clusters.kill_all(client)
-    with pytest.raises(RuntimeError, match="no worker that may make the records"):
-        there.clipped_gradient_sum(np.zeros(D), 0.3)
-
-
-def test_nothing_is_run_on_the_scheduler(client, monkeypatch):
-    monkeypatch.setattr(client, "run_on_scheduler", refuse_functions)
-    there, here = both("logistic", *random_records(N, D, seed=12), CUTS["uneven"])
-    clusters.kill_all(client)
-    assert_same(there, here)
-
-
 # -- sources that change ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda X: X[::-1], "partition 1 .*other values"),
-        (lambda X: X[:-7], r"partition 1 .*500 records then, 493 now"),
-    ],
-    ids=["same length", "shorter"],
-)
-def test_a_partition_whose_source_changed_is_an_error(lone_worker, tmp_path, change, message):
+def test_a_partition_whose_source_lost_records_is_an_error(lone_worker, tmp_path):
     X, y = random_records(1000, D)
     files = [tmp_path / "0.npy", tmp_path / "1.npy"]
     for file, block in zip(files, (X[:500], X[500:]), strict=True):
@@ -420,39 +304,14 @@ def test_a_partition_whose_source_changed_is_an_error(lone_worker, tmp_path, cha
     expected = there.clipped_gradient_sum(w, 0.3)._integers
     clusters.kill_all(lone_worker)
     assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected)  # the same files: no error
-    np.save(files[1], change(X[500:]))
+    np.save(files[1], X[500:-7])
     assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected)  # in memory
     clusters.wait_for_workers(lone_worker, 1)
     clusters.kill_all(lone_worker)
     ledger = Ledger(10.0, 1e-3, allow_seeded=True)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=r"partition 1 has changed .*\(493,\), got shape \(500,\)"):
         noisy_gd(there, 1.0, 1e-6, steps=3, ledger=ledger)
     assert len(ledger.history()) == 1
-
-
-def test_checksums_tell_records_apart():
-    X, y = random_records(50, 4)
-    X[X < 0] = 0.0
-    layout = TabularLayout((0, 1, 2, 3), (), ())
-    kinds = {
-        "array": lambda X: X,
-        "sparse": scipy.sparse.csr_array,
-        "columns": lambda X: ColumnsMatrix(list(np.ascontiguousarray(X.T))),
-        "tabular": lambda X: TabularMatrix(X, np.empty((len(X), 0), np.uint8), layout),
-    }
-    changed = X.copy()
-    changed[17, 2] += 1e-9
-    for name, kind in kinds.items():
-        found = [
-            checksum_of(kind(X), y),
-            checksum_of(kind(changed), y),
-            checksum_of(kind(X[::-1].copy()), y),
-            checksum_of(kind(X[:-1]), y[:-1]),
-            checksum_of(kind(X), -y),
-            checksum_of(kind(X), y.astype(np.float32)),
-        ]
-        assert len(set(found)) == 6, name
-        assert checksum_of(kind(X.copy()), y.copy()) == found[0]
 
 
 # -- what travels ----------------------------------------------------------------------------------------
@@ -484,66 +343,12 @@ def test_no_block_is_sent_to_the_driver(client, monkeypatch):
     assert max(received) < n * 8  # less than a number per record
 
 
-def test_partitions_travel_between_workers_as_matrix_and_targets():
-    X, y = random_records(200, D, np.float32)
-    partition = partition_of(X, y, 4)
-    assert np.shares_memory(partition.rows.x, X)  # read in place
-    assert X.nbytes < partition.__sizeof__() < 2 * X.nbytes + 24 * 200
-    other = pickle.loads(pickle.dumps(partition))
-    gradient = ClippedGradientSum((0, 0.0, np.inf), np.ones(D + 1), 0.3, 2.0**-20)
-    sums = [each.rows.run(gradient, 1) for each in (partition, other)]
-    assert np.array_equal(*sums)
-    assert (other.number, other.facts()) == (4, partition.facts())
-
-
-@pytest.mark.slow
-def test_a_worker_that_retires_hands_its_partitions_on():
-    with clusters.cluster_of_processes() as client:
-        there, here = both("logistic", *random_records(N, D), CUTS["even"])
-        client.retire_workers([clusters.holders_of(there)[0]])
-        assert_same(there, here)
-
-
-@pytest.mark.parametrize(
-    ("status", "open_pool", "absent"),
-    [
-        (Status.running, True, False),
-        (Status.closing_gracefully, True, False),  # retiring, but still holding its partitions
-        (Status.closing, False, True),
-        (Status.closed, False, True),
-    ],
-)
-def test_a_worker_that_closes_answers_that_its_partitions_are_elsewhere(status, open_pool, absent):
-    partition = partition_of(*random_records(200, D))
-    with ThreadPoolExecutor(1) as pool:
-        worker = SimpleNamespace(
-            address="tcp://there",
-            status=status,
-            data={partition_key("records", 0): partition},
-            executors={"default": pool},
-            state=SimpleNamespace(nthreads=1),
-        )
-        if not open_pool:
-            pool.shutdown()
-        call = Call("facts")
-        reply = asyncio.run(pass_on_worker("records", {worker.address: {0: None}}, call, dask_worker=worker))
-    assert (reply.absent, reply.error) == (absent, None)
-    assert reply.result == (None if absent else [partition.facts()])
-
-
 def test_rows_on_a_cluster_are_not_copied(client):
     there = Objective("logistic", *partitioned(*random_records(30, D), (30,)))
     for way in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="client"):
             way(there._rows)
     assert isinstance(there.with_loss("hinge")._rows, DistributedRows)
-
-
-def test_threads_are_the_workers_own():
-    X, y = random_records(10_000, D)
-    partition = partition_of(X, y)
-    assert [WorkerThreads(most).over(partition, 4) for most in (None, -1, 2, 8)] == [4, 4, 2, 4]
-    assert WorkerThreads(None).over(partition_of(X[:10], y[:10]), 4) == 1
 
 
 # -- collections -----------------------------------------------------------------------------------------
@@ -561,6 +366,21 @@ def test_data_frames_with_empty_partitions(client):
     assert_same(there, here)
 
 
+def test_columns_of_partitions_are_taken_by_name(client):
+    """Whatever their order in a partition; a column of another name is an error."""
+    X, y = random_records(1000, 4)
+    frame, targets = pd.DataFrame(X, columns=list("abcd")), dask.array.from_array(y, chunks=((400, 600),))
+
+    def collection(second):
+        parts = [dask.delayed(frame[:400]), dask.delayed(second)]
+        return dask.dataframe.from_delayed(parts, meta=frame[:0], verify_meta=False)
+
+    there = Objective("logistic", collection(frame[400:][list("dcba")]), targets)
+    assert_same(there, Objective("logistic", X, y))
+    with pytest.raises(DataError, match=r"partition of X has the columns .*'A'.* declares"):
+        Objective("logistic", collection(frame[400:].rename(columns={"a": "A"})), targets)
+
+
 def test_frames_that_the_workers_encode(client):
     frame = pd.DataFrame({"letter": list("ab") * 200, "number": np.linspace(0, 1, 400)})
     y = pd.Series(np.where(np.arange(400) % 3, 1.0, -1.0))
@@ -573,16 +393,6 @@ def test_frames_that_the_workers_encode(client):
     lazy = dask.dataframe.from_pandas(frame, npartitions=4)
     with pytest.raises(DataError, match=r"letter 'c' at row 50 .*partition 2, which starts at row 200"):
         Objective("logistic", EncodedCollection(lazy, clusters.encoded), lazy_y)
-
-
-def test_records_that_an_encoder_refuses_are_refused_for_the_same_reason_when_they_have_moved():
-    frame = pd.DataFrame({"letter": list("abc"), "number": [0.0, 0.5, 1.0]})
-    settings = RowSettings(True, 1.5, "raise", 1, Targets(labels=True))
-    refused = Partition(2, frame, np.ones(3), settings, None, False, clusters.encoded)
-    moved = pickle.loads(pickle.dumps(refused))
-    assert moved.facts() == refused.facts()
-    assert moved.problem_from(200) == refused.problem_from(200)
-    assert "letter 'c' at row 2" in moved.problem_from(200)
 
 
 def test_column_chunks_are_joined_and_targets_rechunked(client):
@@ -607,17 +417,14 @@ def test_other_types_and_orders_are_read_like_on_one_machine(client, dtype):
     assert_same(there, here)
 
 
-def test_persisted_collections_are_read_where_they_are(client):
+def test_persisted_collections(client):
     X, y = random_records(2000, 6)
     workers = sorted(clusters.process_ids(client))
     lazy_X, lazy_y = partitioned(X, y, (500,) * 4)
     lazy_X = client.persist(lazy_X, workers=workers[0])
     lazy_y = client.persist(lazy_y, workers=workers[1])
     wait([lazy_X, lazy_y])
-    with clusters.without_stealing(client):
-        there, here = Objective("logistic", lazy_X, lazy_y), Objective("logistic", X, y)
-    assert set(client.who_has(lazy_X).values()) == {(workers[0],)}  # no block was sent to the other
-    assert clusters.holders_of(there) == [workers[0]]
+    there, here = Objective("logistic", lazy_X, lazy_y), Objective("logistic", X, y)
     assert_same(there, here)
 
 

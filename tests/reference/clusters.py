@@ -44,47 +44,33 @@ def partitioned(X, y, lengths):
 
 def holders_of(objective):
     """Workers that hold partitions of an objective."""
-    return sorted(set(objective._rows._partitions.holders.values()))
+    from distributed import default_client, wait
+
+    partitions = objective._rows._partitions
+    wait(partitions)
+    return sorted({worker for each in default_client().who_has(partitions).values() for worker in each})
 
 
-async def switch_stealing(on, dask_scheduler):
-    """Switch work stealing on or off; runs on the scheduler."""
-    stealing = dask_scheduler.extensions["stealing"]
-    await (stealing.start() if on else stealing.stop())
-
-
-@contextmanager
-def without_stealing(client):
-    """Tasks stay on the workers that the scheduler chose first."""
-    client.run_on_scheduler(switch_stealing, False)
-    try:
-        yield
-    finally:
-        client.run_on_scheduler(switch_stealing, True)
-
-
-def set_trap(passes, work_first, how):
+def set_trap(passes, how):
     """Make the worker die in one of its next passes; runs on the worker, see `trap`."""
-    from dperm.data.dask import partition
+    from dperm.data.dask_rows import Partition
 
-    make_pass, left = partition.Call.over, [passes]
+    make_pass, left = Partition.run, [passes]
 
-    def over(self, partitions, n_threads):
+    def run(self, pass_, n_threads, needed):
         if left[0] == 0:
-            if work_first:
-                make_pass(self, partitions, n_threads)
             if how == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
             os._exit(1)
         left[0] -= 1
-        return make_pass(self, partitions, n_threads)
+        return make_pass(self, pass_, n_threads, needed)
 
-    partition.Call.over = over
+    Partition.run = run
 
 
-def trap(client, worker, passes=0, work_first=True, how="kill"):
-    """Make a worker die in the middle of a pass, after `passes` complete ones."""
-    client.run(set_trap, passes, work_first, how, workers=[worker])
+def trap(client, worker, passes=0, how="kill"):
+    """Make a worker die in a pass over a partition, after `passes` complete ones."""
+    client.run(set_trap, passes, how, workers=[worker])
 
 
 def kill_all(client):

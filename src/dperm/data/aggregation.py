@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm._kernels.record_kernels import distinct_records
 from dperm._kernels.threads import check_n_threads, threads_for
-from dperm.data.dask.collections import is_dask_collection
+from dperm.data.dask_collections import is_dask_collection
 from dperm.data.dense import as_matrix
 from dperm.data.mapped import in_memory, mapped_array
 from dperm.data.rows import is_streamed

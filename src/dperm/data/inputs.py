@@ -5,8 +5,8 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from dperm.data.compact_rows import CompactRows
-from dperm.data.dask.collections import blocks_of, is_dask_collection
-from dperm.data.dask.rows import DistributedRows
+from dperm.data.dask_collections import blocks_of, is_dask_collection
+from dperm.data.dask_rows import DistributedRows
 from dperm.data.readable import check_readable
 from dperm.data.rows import Rows, RowSettings, RowsInMemory, RowSource
 from dperm.data.sources import rows_of

@@ -12,8 +12,15 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from dperm.data.dask.collections import Blocks, blocks_of, is_dask_collection
-from dperm.data.dask.rows import EncodedCollection
+from dperm.data.dask_collections import (
+    Blocks,
+    as_array,
+    blocks_of,
+    delayed_blocks,
+    is_dask_collection,
+    task,
+)
+from dperm.data.dask_rows import EncodedCollection
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError, ExactScoreWarning, warn_caller
@@ -52,16 +59,12 @@ def found_labels(y: Any) -> NDArray[Any]:
     """The distinct labels in a Dask array or series."""
     import dask
 
-    different = dask.delayed(_different, pure=False)
-    return np.unique(np.concatenate(dask.compute(*[different(block) for block in _delayed_blocks(y)])))
+    return np.unique(np.concatenate(dask.compute(*[task(_different)(block) for block in delayed_blocks(y)])))
 
 
 def mapped_targets(y: Any, function: Callable[[NDArray[Any]], NDArray[np.float64]]) -> Any:
     """``function`` applied to each block of a Dask array or series, as a lazy float64 array."""
-    import dask
-
-    apply = dask.delayed(_of_block, pure=False, traverse=False)
-    return _concatenated(y, lambda block: apply(function, block), (), np.float64)
+    return _concatenated(y, lambda block: task(_of_block)(function, block), (), np.float64)
 
 
 def by_blocks(method: Method) -> Method:
@@ -144,10 +147,9 @@ def _score_of_blocks(estimator: Any, blocks: Blocks) -> float:
 
     model, sample = _to_send(estimator, "predict")
     summary = _hits if is_classifier(estimator) else _squares
-    apply = dask.delayed(_compared, pure=False, traverse=False)
-    shared = dask.delayed(model, pure=False, traverse=False)
+    shared = task(model)
     pairs = zip(blocks.X, blocks.y, strict=True)
-    found = dask.compute(*[apply(summary, shared, X, y, sample) for X, y in pairs])
+    found = dask.compute(*[task(_compared)(summary, shared, X, y, sample) for X, y in pairs])
     n, *rest = np.array([each for each in found if each[0]], dtype=np.float64).reshape(-1, len(found[0])).T
     if not n.size:
         raise DataError("X must have at least one record")
@@ -161,7 +163,7 @@ def _score_of_blocks(estimator: Any, blocks: Blocks) -> float:
 
 
 def _compared(summary: Callable[..., Any], model: Any, X: Any, y: Any, sample: NDArray[Any]) -> Any:
-    targets = _array(y)
+    targets = as_array(y)
     predictions = _prediction(model, "predict", X, sample)
     if targets.shape != predictions.shape:
         raise DataError(
@@ -193,19 +195,13 @@ def _to_send(estimator: Any, name: str) -> tuple[Any, NDArray[Any]]:
 
 
 def _predictions(estimator: Any, name: str, X: Any) -> Any:
-    import dask
-
     model, sample = _to_send(estimator, name)
     if hasattr(X, "chunks") and X.numblocks[1] != 1:
         X = X.rechunk({1: -1})
-    apply = dask.delayed(_prediction, pure=False, traverse=False)
-    shared = dask.delayed(model, pure=False, traverse=False)
-    return _concatenated(X, lambda block: apply(shared, name, block, sample), sample.shape[1:], sample.dtype)
-
-
-def _delayed_blocks(collection: Any) -> NDArray[Any]:
-    """Blocks of a series, a data frame, or a Dask array with a single column of blocks."""
-    return np.ravel(np.array(collection.to_delayed(), dtype=object))
+    shared, predict = task(model), task(_prediction)
+    return _concatenated(
+        X, lambda block: predict(shared, name, block, sample), sample.shape[1:], sample.dtype
+    )
 
 
 def _concatenated(
@@ -218,7 +214,7 @@ def _concatenated(
     return dask.array.concatenate(
         [
             dask.array.from_delayed(apply(block), (length, *row_shape), dtype)
-            for block, length in zip(_delayed_blocks(collection), lengths, strict=True)
+            for block, length in zip(delayed_blocks(collection), lengths, strict=True)
         ]
     )
 
@@ -241,13 +237,9 @@ def _prediction(model: Any, name: str, block: Any, sample: NDArray[Any]) -> Any:
     return getattr(model, name)(block) if len(block) else sample[:0]
 
 
-def _array(block: Any) -> NDArray[Any]:
-    return np.asarray(block.to_numpy() if hasattr(block, "to_numpy") else block)
-
-
 def _different(block: Any) -> NDArray[Any]:
-    return np.unique(_array(block))
+    return np.unique(as_array(block))
 
 
 def _of_block(function: Callable[[NDArray[Any]], NDArray[np.float64]], block: Any) -> NDArray[np.float64]:
-    return np.asarray(function(_array(block)), dtype=np.float64)
+    return np.asarray(function(as_array(block)), dtype=np.float64)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
-from dperm.data.dask.collections import is_dask_collection
-from dperm.data.dask.rows import EncodedCollection
+from dperm.data.dask_collections import is_dask_collection
+from dperm.data.dask_rows import EncodedCollection
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.readable import check_readable
 from dperm.data.schema.schema import Schema

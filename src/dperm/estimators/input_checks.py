@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.data import RecordFiles, TabularMatrix
-from dperm.data.dask.collections import is_dask_collection
+from dperm.data.dask_collections import is_dask_collection
 from dperm.data.sparse import as_csr, is_sparse
 from dperm.errors import DataError, PrivacyWarning, warn_caller
 from dperm.estimators.dask_input import found_labels, mapped_targets

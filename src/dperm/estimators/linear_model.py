@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.ledger.terms import relation_of
 from dperm.algorithms.fit import FitResult
-from dperm.data.dask.collections import is_dask_collection
+from dperm.data.dask_collections import is_dask_collection
 from dperm.data.dense import row_products
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.schema import Schema

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.accounting.ledger.records import rows_of
-from dperm.data.dask.collections import blocks_of, is_dask_collection
+from dperm.data.dask_collections import as_array, blocks_of, is_dask_collection, task
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.mapped import mapped_array
 from dperm.data.multiplicity import Multiplicity
@@ -118,10 +118,9 @@ def _sum_on_workers(summand: Summand, X: Any, y: Any) -> tuple[NDArray[Any], int
     blocks = blocks_of(X, y, encode=summand)  # checks partitions, not contents
     import dask
 
-    apply = dask.delayed(_of_partition, pure=False, traverse=False)
-    shared = dask.delayed(summand, pure=False, traverse=False)
+    shared = task(summand)
     pairs = zip(blocks.X, blocks.y, strict=True)
-    found = dask.compute(*[apply(shared, part, targets) for part, targets in pairs])
+    found = dask.compute(*[task(_of_partition)(shared, part, targets) for part, targets in pairs])
     full = [each for each in found if each is not None]
     if not full:
         raise DataError("there must be at least one record to evaluate, got none")
@@ -129,5 +128,5 @@ def _sum_on_workers(summand: Summand, X: Any, y: Any) -> tuple[NDArray[Any], int
 
 
 def _of_partition(summand: Summand, X: Any, y: Any) -> tuple[NDArray[Any], int] | None:
-    targets = y.to_numpy() if hasattr(y, "to_numpy") else y
+    targets = as_array(y)
     return sum_over(summand, X, targets) if len(X) or len(targets) else None

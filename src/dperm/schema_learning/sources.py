@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dperm.data.ahead import one_ahead
-from dperm.data.dask.collections import is_dask_collection
+from dperm.data.dask_collections import added_up, delayed_blocks, is_dask_collection, task
 from dperm.data.files.arrow_tables import CsvTables, Tables, pyarrow
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.mapped import MappedFiles
@@ -107,15 +107,8 @@ class DaskSource:
 
     def total(self, counting: Counting) -> Tally:
         """The counts of all records, by a tree reduction over the partitions."""
-        import dask
-
-        count, added = dask.delayed(counting), dask.delayed(Tally.__add__)
-        sums = [count(part) for part in self._frame.to_delayed()]
-        while len(sums) > 1:
-            last = sums[-1:] if len(sums) % 2 else []
-            sums = [added(*pair) for pair in zip(sums[::2], sums[1::2], strict=False)] + last
-        (total,) = dask.compute(*sums)
-        return total  # type: ignore[no-any-return]
+        total: Tally = added_up([task(counting)(part) for part in delayed_blocks(self._frame)]).compute()
+        return total
 
 
 def frame_types(table: Any) -> dict[str, str]:

@@ -17,7 +17,7 @@ from dperm.accounting import Neighbours, PrivacyLedger, check_ledger
 from dperm.accounting._checks import check_delta, check_positive, check_real
 from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.units import units_as_float
-from dperm.data.dask.collections import is_dask_collection
+from dperm.data.dask_collections import is_dask_collection
 from dperm.estimators.html_diagram import PrivacyDiagram
 from dperm.estimators.shared_text import filled
 from dperm.estimators.storage.state import StoredWithoutLedger

@@ -1,1 +1,0 @@
-"""Records that the workers of a Dask cluster hold."""
