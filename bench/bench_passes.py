@@ -6,7 +6,7 @@
 import numpy as np
 import pytest
 
-from dperm.private_values.linear_map import LinearMap
+from dperm.private_values.transform import Transform
 from measuring import entry_sum
 from problems import numpy_passes, objective, passes, problem
 
@@ -61,5 +61,5 @@ class TestOuterProducts:
 @pytest.mark.benchmark(group="gradient sum through a matrix")
 class TestMappedGradient:
     def test_mapped(self, benchmark, size, dtype):
-        w, linear_map = problem(size, dtype)[2], LinearMap.rounding(np.eye(120))
+        w, linear_map = problem(size, dtype)[2], Transform.rounding(np.eye(120))
         benchmark(objective(size, dtype).mapped_gradient_sum, w, 0.5, linear_map)

@@ -24,7 +24,7 @@ from dperm.mechanisms import laplacian_smoothing
 from dperm.mechanisms.descent_batches import UniformBatches
 from dperm.mechanisms.random_source import random_bits, random_source
 from dperm.mechanisms.release import Releaser
-from dperm.objective.stochastic_descent import CyclicBatches, DescentPlan
+from dperm.objective.descents import CyclicBatches, DescentPlan, stochastic_descent
 from measuring import command_line, milliseconds, ratio, show, times_in_turn
 
 CLIP, SIGMA, ETA = 0.5, 0.7, 0.01
@@ -70,7 +70,7 @@ def single_steps(objective: Objective, steps: int, noise: str = "float") -> np.n
     budget = ScheduledBudget(GaussianRelease(SIGMA), steps, "pld")
     settings = {"neighbors": "replace_one", "ledger": None, "description": "bench"}
     releaser = Releaser(1.0, 1e-6, budget, random_state=source, **settings)
-    return releaser.noisy_descent(objective.stochastic_descent(plan, batches), SIGMA, noise=noise).average
+    return releaser.noisy_descent(stochastic_descent(objective, plan, batches), SIGMA, noise=noise).average
 
 
 def numpy_epoch(X: np.ndarray, y: np.ndarray, noise_multiplier: float) -> Callable[[], np.ndarray]:

@@ -13,6 +13,8 @@ from measuring import Call
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from dperm.objective.gradients import clipped_gradient_sum
+from dperm.objective.losses import clipped_loss_sums
 from reference import numpy_algorithms as twin
 
 CLIP, LOSS_CLIP = 0.5, 4.0
@@ -42,8 +44,8 @@ def objective(size: str, dtype: str) -> Objective:
 def passes(obj: Objective, w: np.ndarray, direction: np.ndarray) -> tuple[Call, Call]:
     """A gradient pass, and a line search of 20 steps."""
     return (
-        lambda: obj.clipped_gradient_sum(w, CLIP),
-        lambda: obj.clipped_loss_sums(w, direction, STEPS, LOSS_CLIP),
+        lambda: clipped_gradient_sum(obj, w, CLIP),
+        lambda: clipped_loss_sums(obj, w, direction, STEPS, LOSS_CLIP),
     )
 
 

@@ -19,8 +19,10 @@ from dperm.mechanisms import batches
 from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.sampling import permutation
 from dperm.mechanisms.selection import exponential_mechanism
+from dperm.objective import descents
 from dperm.objective.bounded_training import Minimisation
-from dperm.objective.stochastic_descent import CyclicBatches
+from dperm.objective.descents import CyclicBatches
+from dperm.objective.hooks import watch_sums
 from dperm.private_values.bounded import Bounded
 from reference.replaced_noise import scaled_noise
 
@@ -64,6 +66,19 @@ def fault_in(owner, name):
     return decorate
 
 
+def fault_in_sum(name):
+    """The same for a private sum of an objective, by the name of its function."""
+
+    def decorate(faulty):
+        def watcher(function, *args, **kwargs):
+            replaced = function.__name__ == name
+            return faulty(function, *args, **kwargs) if replaced else function(*args, **kwargs)
+
+        return wraps(faulty)(lambda: watch_sums(watcher))
+
+    return decorate
+
+
 def restated(bounded, add_or_remove, times=1):
     """The sum, or a multiple of it, with a different stated sensitivity."""
     return Bounded(
@@ -74,11 +89,11 @@ def restated(bounded, add_or_remove, times=1):
 def skipped_clipping(method):
     """Fault: a gradient sum is clipped at 100 times the sensitivity that it states."""
 
-    def skipped_clip(honest, self, w, clip, *args, **kwargs):
-        bound = honest(self, w, clip, *args, **kwargs).add_or_remove
-        return restated(honest(self, w, 100 * clip, *args, **kwargs), bound)
+    def skipped_clip(honest, objective, w, clip, *args, **kwargs):
+        bound = honest(objective, w, clip, *args, **kwargs).add_or_remove
+        return restated(honest(objective, w, 100 * clip, *args, **kwargs), bound)
 
-    return fault_in(Objective, method)(skipped_clip)
+    return fault_in_sum(method)(skipped_clip)
 
 
 def understated_sensitivity(method, factor):
@@ -90,7 +105,7 @@ def understated_sensitivity(method, factor):
             return tuple(restated(each, each.add_or_remove / factor) for each in sums)
         return restated(sums, sums.add_or_remove / factor)
 
-    return fault_in(Objective, method)(understated)
+    return fault_in_sum(method)(understated)
 
 
 def heavy_record(method):
@@ -100,14 +115,14 @@ def heavy_record(method):
         stated = honest(self, *args)
         return restated(stated, stated.add_or_remove, times=3)
 
-    return fault_in(Objective, method)(heavy)
+    return fault_in_sum(method)(heavy)
 
 
 skipped_clip = skipped_clipping("clipped_gradient_sum")
 skipped_mapped_clip = skipped_clipping("mapped_gradient_sum")
 understated_gram = understated_sensitivity("gram_sum", 4)
 understated_sums = understated_sensitivity("regression_sums", 4)
-understated_images = understated_sensitivity("image_gram_sum", 4)
+understated_images = understated_sensitivity("weighted_gram_sum", 4)
 understated_scores = understated_sensitivity("coordinate_loss_sums", 4)
 heavy_label, heavy_slope = heavy_record("label_sum"), heavy_record("slope_sum")
 heavy_distance = heavy_record("distance_counts")
@@ -119,10 +134,10 @@ def lost_linear_term(honest, self, objective, linear, error):
     return honest(self, objective, 0.0 * linear, error)
 
 
-@fault_in(Objective, "_descent")
-def skipped_clip_in_steps(honest, self, plan, clip, grid):
+@fault_in(descents, "_descent")
+def skipped_clip_in_steps(honest, objective, plan, clip, grid):
     """Compiled SGD steps clip at 100 times the stated bound."""
-    return honest(self, plan, 100 * clip, grid)
+    return honest(objective, plan, 100 * clip, grid)
 
 
 @fault_in(Objective, "gradient")

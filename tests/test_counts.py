@@ -15,7 +15,11 @@ from dperm.data import aggregate
 from dperm.errors import DataError
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
-from dperm.private_values.linear_map import LinearMap
+from dperm.objective.counts import class_counts, label_sum, slope_sum
+from dperm.objective.gradients import clipped_gradient_sum, mapped_gradient_sum
+from dperm.objective.losses import clipped_loss_sums, coordinate_loss_sums
+from dperm.objective.moments import gram_sum, moment_sums
+from dperm.private_values.transform import Transform
 from reference import awkward_arrays, numpy_kernels
 from reference.exact import RELATIONS, assert_change_within, assert_same, dtypes, intercepts
 from reference.kernel_calls import EXAMPLES
@@ -53,31 +57,29 @@ def linear_sums(objective, w, direction):
     """Every exact sum of an objective with one linear prediction."""
     w, direction = weights(objective, w, direction)
     sums = [
-        objective.clipped_gradient_sum(w, 0.5),
-        objective.clipped_loss_sums(w, direction, UNEVEN, 0.7),
-        objective.clipped_loss_sums(w, direction, EVEN, 4.0),
-        objective.coordinate_loss_sums(w, 0.3, 0.5),
-        objective.clipped_gradient_sum(w, 0.5, keep_predictions=True),
-        objective.clipped_loss_sums(w, direction, EVEN, 4.0),
+        clipped_gradient_sum(objective, w, 0.5),
+        clipped_loss_sums(objective, w, direction, UNEVEN, 0.7),
+        clipped_loss_sums(objective, w, direction, EVEN, 4.0),
+        coordinate_loss_sums(objective, w, 0.3, 0.5),
+        clipped_gradient_sum(objective, w, 0.5, keep_predictions=True),
+        clipped_loss_sums(objective, w, direction, EVEN, 4.0),
     ]
-    sums.append(objective.slope_sum(0.3, 0.4))
+    sums.append(slope_sum(objective, 0.3, 0.4))
     if objective.loss.classification:
-        sums.append(objective.label_sum())
+        sums.append(label_sum(objective))
     return sums
 
 
 def matrix_sums(objective, w):
     """Every exact sum that is a matrix or needs one."""
     d = objective.dimension
-    linear_map = LinearMap.rounding(np.eye(d) + 0.1 * np.random.default_rng(d).normal(size=(d, d)))
+    linear_map = Transform.rounding(np.eye(d) + 0.1 * np.random.default_rng(d).normal(size=(d, d)))
     w = weights(objective, w, w)[0]
     return [
-        objective.gram_sum(),
-        objective.gram_sum(target_factor=0.7),
-        objective.hessian_sum(w),
-        objective.hessian_sum(w, 0.1, upper=True),
-        objective.moment_sums(1.1),
-        objective.mapped_gradient_sum(w, 0.6, linear_map),
+        gram_sum(objective),
+        gram_sum(objective, target_factor=0.7),
+        moment_sums(objective, 1.1),
+        mapped_gradient_sum(objective, w, 0.6, linear_map),
     ]
 
 
@@ -120,9 +122,9 @@ def test_softmax_sums(instruction_set, dtype, fit_intercept, n_classes):
 
     def sums(objective):
         return [
-            objective.clipped_gradient_sum(w, 0.5),
-            objective.clipped_loss_sums(w, direction, EVEN, 2.0),
-            objective.class_counts(),
+            clipped_gradient_sum(objective, w, 0.5),
+            clipped_loss_sums(objective, w, direction, EVEN, 2.0),
+            class_counts(objective),
         ]
 
     assert_same(sums(one), sums(many))
@@ -247,7 +249,7 @@ def test_the_number_of_records_is_the_sum_of_the_counts():
     assert Objective("logistic", x, y, counts=[1, 2, 3, 4, 5]).n_public == 15
     assert Objective("logistic", x, y, counts=[1, 2, 3, 4, 5], n_public=20).n_public == 20
     with pytest.raises(DataError, match="far below"):
-        Objective("logistic", x, y, counts=[2**40] * 5, n_public=1).clipped_gradient_sum(np.zeros(3), 1.0)
+        clipped_gradient_sum(Objective("logistic", x, y, counts=[2**40] * 5, n_public=1), np.zeros(3), 1.0)
 
 
 @given(
@@ -313,7 +315,7 @@ def test_batches_sample_records_not_rows(instruction_set, dtype, sampling, n_pub
     streams = [SecretBatches(sampling, random_bits(7), 200, each.n_public) for each in (one, many)]
     for _ in range(8):
         sums = [
-            each.clipped_gradient_sum(w, 0.5, rows=next(batch))
+            clipped_gradient_sum(each, w, 0.5, rows=next(batch))
             for each, batch in zip((one, many), streams, strict=True)
         ]
         assert_same(sums[:1], sums[1:])

@@ -22,7 +22,11 @@ from dperm._kernels import row_kernels
 from dperm.data.passes_per_row import Predictions
 from dperm.errors import DataError
 from dperm.losses import Huber
-from dperm.objective.stochastic_descent import CyclicBatches, DescentPlan
+from dperm.objective import descents
+from dperm.objective.descents import CyclicBatches, DescentPlan
+from dperm.objective.gradients import clipped_gradient_sum
+from dperm.objective.losses import clipped_loss_sums, coordinate_loss_sums
+from dperm.objective.moments import gram_sum
 from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import EXAMPLES
 
@@ -90,11 +94,11 @@ def test_private_sums_follow_the_formula():
     x, y, w, direction = problem()
     objective = Objective("logistic", x, y, l2=9.0, fit_intercept=True)
     keywords = {"intercept": True, "row_norm": 1.0}
-    gradient = objective.clipped_gradient_sum(w, 0.2)
-    exact = numpy_kernels.clipped_gradient_sum("logistic", x, y, w, 0.2, **keywords)
+    gradient = clipped_gradient_sum(objective, w, 0.2)
+    exact = clipped_gradient_sum(numpy_kernels, "logistic", x, y, w, 0.2, **keywords)
     assert np.allclose(gradient._integers * gradient.grid, exact.astype(float), atol=1e-9)
-    scores = objective.clipped_loss_sums(w, direction, [0.0, -2.0], 0.9)
-    exact = numpy_kernels.clipped_loss_sums("logistic", x, y, w, direction, [0.0, -2.0], 0.9, **keywords)
+    scores = clipped_loss_sums(objective, w, direction, [0.0, -2.0], 0.9)
+    exact = clipped_loss_sums(numpy_kernels, "logistic", x, y, w, direction, [0.0, -2.0], 0.9, **keywords)
     assert np.allclose(scores._integers * scores.grid, exact.astype(float), atol=1e-9)
     assert (gradient.add_or_remove, gradient.shape, gradient.scores) == (0.2, (5,), False)
     assert scores.add_or_remove == pytest.approx(0.9)
@@ -139,7 +143,7 @@ def test_infinite_targets_are_not_clipped():
     spared = Objective(Huber(target_bound=1.0), x, y, non_finite="zero")
     without = Objective(Huber(target_bound=1.0), np.delete(x, 7, axis=0), np.delete(y, 7), n_public=60)
     w = np.ones(4)
-    sums = [each.clipped_gradient_sum(w, 1.0)._integers.tolist() for each in (spared, without)]
+    sums = [clipped_gradient_sum(each, w, 1.0)._integers.tolist() for each in (spared, without)]
     assert sums[0] == sums[1]
 
 
@@ -150,8 +154,8 @@ def test_another_loss_on_the_same_records():
     fresh = Objective("huberized_hinge", x, y, l2=0.1)
     assert smooth._rows is hinge._rows
     assert smooth.value(w[:4]) == fresh.value(w[:4]) != hinge.value(w[:4])
-    hinge.clipped_gradient_sum(w[:4], 0.3)
-    bounded, same = smooth.clipped_gradient_sum(w[:4], 0.3), fresh.clipped_gradient_sum(w[:4], 0.3)
+    clipped_gradient_sum(hinge, w[:4], 0.3)
+    bounded, same = clipped_gradient_sum(smooth, w[:4], 0.3), clipped_gradient_sum(fresh, w[:4], 0.3)
     assert bounded.sensitivity("add_or_remove") == same.sensitivity("add_or_remove")
     for other in ("huber", Huber(target_bound=3.0)):
         with pytest.raises(ValueError, match="has other targets"):
@@ -207,8 +211,8 @@ def test_bad_arguments(arguments, error, message):
 def test_bad_clips(clip):
     objective = Objective("logistic", X, Y)
     for call in (
-        lambda: objective.clipped_gradient_sum([0, 0], clip),
-        lambda: objective.clipped_loss_sums([0, 0], [0, 0], [1], clip),
+        lambda: clipped_gradient_sum(objective, [0, 0], clip),
+        lambda: clipped_loss_sums(objective, [0, 0], [0, 0], [1], clip),
     ):
         with pytest.raises(ValueError, match=r"clip must be .* got " + re.escape(repr(clip))):
             call()
@@ -221,10 +225,10 @@ def test_bad_weights(w):
         "w": [
             lambda: objective.value(w),
             lambda: objective.gradient(w),
-            lambda: objective.clipped_gradient_sum(w, 1.0),
-            lambda: objective.clipped_loss_sums(w, [0, 0], [1], 1.0),
+            lambda: clipped_gradient_sum(objective, w, 1.0),
+            lambda: clipped_loss_sums(objective, w, [0, 0], [1], 1.0),
         ],
-        "direction": [lambda: objective.clipped_loss_sums([0, 0], w, [1], 1.0)],
+        "direction": [lambda: clipped_loss_sums(objective, [0, 0], w, [1], 1.0)],
     }
     for name, group in calls.items():
         for call in group:
@@ -235,15 +239,15 @@ def test_bad_weights(w):
 @pytest.mark.parametrize("steps", [[], [[1.0]], [math.nan], [1.0, math.inf]])
 def test_bad_steps(steps):
     with pytest.raises(ValueError, match="steps must be"):
-        Objective("logistic", X, Y).clipped_loss_sums([0, 0], [0, 0], steps, 1.0)
+        clipped_loss_sums(Objective("logistic", X, Y), [0, 0], [0, 0], steps, 1.0)
 
 
 def test_a_grid_that_is_too_coarse():
     many = Objective("logistic", np.ones((2, 3000), np.float32), np.ones(2), n_public=2**46)
     with pytest.raises(ValueError, match="grid is too coarse"):
-        many.clipped_gradient_sum(np.zeros(3000), 1.0)
+        clipped_gradient_sum(many, np.zeros(3000), 1.0)
     with pytest.raises(ValueError, match=r"n_public .* too large"):
-        Objective("logistic", X, Y, n_public=2**60).clipped_loss_sums([0, 0], [0, 0], [1], 1.0)
+        clipped_loss_sums(Objective("logistic", X, Y, n_public=2**60), [0, 0], [0, 0], [1], 1.0)
 
 
 # -- threads and processes ---------------------------------------------------------------------------
@@ -256,8 +260,8 @@ def large_objective(threads):
 
 def large_integers(threads):
     objective, w, direction = large_objective(threads)
-    gradient = objective.clipped_gradient_sum(w, 0.5)
-    scores = objective.clipped_loss_sums(w, direction, [0.0, 1.0, 2.0], 1.0)
+    gradient = clipped_gradient_sum(objective, w, 0.5)
+    scores = clipped_loss_sums(objective, w, direction, [0.0, 1.0, 2.0], 1.0)
     return [*gradient._integers.tolist(), *scores._integers.tolist()]
 
 
@@ -268,9 +272,9 @@ def test_threads_do_not_change_the_sums(threads):
 
 def test_passes_in_many_python_threads():
     objective, w, _ = large_objective(2)
-    expected = objective.clipped_gradient_sum(w, 0.5)._integers.tolist()
+    expected = clipped_gradient_sum(objective, w, 0.5)._integers.tolist()
     with ThreadPoolExecutor(4) as pool:
-        sums = pool.map(lambda _: objective.clipped_gradient_sum(w, 0.5)._integers.tolist(), range(40))
+        sums = pool.map(lambda _: clipped_gradient_sum(objective, w, 0.5)._integers.tolist(), range(40))
         assert all(each == expected for each in sums)
 
 
@@ -314,14 +318,16 @@ def test_the_gil_is_released_during_a_pass():
     plan = DescentPlan(objective.loss, 100, 1000, 0.1, 1.0)
     steps = np.zeros(20)
     calls = {
-        "loss sums": lambda: objective.clipped_loss_sums(w, direction, steps, 1.0),
-        "gradient": lambda: objective.clipped_gradient_sum(w, 1.0),
-        "sparse": lambda: sparse.clipped_gradient_sum(w, 1.0),
-        "table": lambda: table.clipped_gradient_sum(w, 1.0),
-        "softmax": lambda: softmax.clipped_gradient_sum(np.stack([w, w], axis=1), 1.0),
-        "gram": lambda: objective.gram_sum(),
-        "sgd": lambda: objective._descent(plan, 1.0, 0.0).make(CyclicBatches(np.arange(200_000), 1000)),
-        "axes": lambda: objective.coordinate_loss_sums(w, 0.1),
+        "loss sums": lambda: clipped_loss_sums(objective, w, direction, steps, 1.0),
+        "gradient": lambda: clipped_gradient_sum(objective, w, 1.0),
+        "sparse": lambda: clipped_gradient_sum(sparse, w, 1.0),
+        "table": lambda: clipped_gradient_sum(table, w, 1.0),
+        "softmax": lambda: clipped_gradient_sum(softmax, np.stack([w, w], axis=1), 1.0),
+        "gram": lambda: gram_sum(objective),
+        "sgd": lambda: descents._descent(objective, plan, 1.0, 0.0).make(
+            CyclicBatches(np.arange(200_000), 1000)
+        ),
+        "axes": lambda: coordinate_loss_sums(objective, w, 0.1),
         "value": lambda: objective.value(w),
         "norms": lambda: row_kernels.DenseRows(x, y, True, 1.0, 1),
         "predictions": lambda: objective._rows.run(Predictions(w), 1),

@@ -20,6 +20,8 @@ from dperm._kernels.threads import machine_threads, threads_for
 from dperm.accounting import Ledger, open_ledger
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms.random_source import random_bits
+from dperm.objective.gradients import clipped_gradient_sum
+from dperm.objective.losses import clipped_loss_sums
 from reference import awkward_arrays
 
 LARGE = 1 << 20  # entries of a matrix that is large enough for many threads
@@ -84,13 +86,14 @@ import os
 import numpy as np
 from threadpoolctl import threadpool_limits
 from dperm import Objective
+from dperm.objective.gradients import clipped_gradient_sum
 
 x = np.random.default_rng(0).normal(size=(40_000, 8))
 y = np.sign(x[:, 0])
 
 def new_threads(n_threads):
     before = set(os.listdir("/proc/self/task"))
-    Objective("logistic", x, y, n_threads=n_threads).clipped_gradient_sum(np.ones(8), 1.0)
+    clipped_gradient_sum(Objective("logistic", x, y, n_threads=n_threads), np.ones(8), 1.0)
     return len(set(os.listdir("/proc/self/task")) - before)
 
 with threadpool_limits(1):
@@ -103,10 +106,11 @@ print(new_threads(3))
 END_THREADS = """
 import os, numpy as np
 from dperm import Objective
+from dperm.objective.gradients import clipped_gradient_sum
 from dperm._kernels.row_kernels import end_openmp_threads
 objective = Objective("logistic", np.ones((20_000, 100)), np.ones(20_000), n_threads=3)
 for _ in range(2):
-    total = objective.clipped_gradient_sum(np.zeros(100), 1.0)._integers
+    total = clipped_gradient_sum(objective, np.zeros(100), 1.0)._integers
     print(int(total[0]), len(os.listdir("/proc/self/task")))
     end_openmp_threads()
     print(len(os.listdir("/proc/self/task")))
@@ -296,8 +300,8 @@ def test_cached_predictions_are_used_for_their_own_weights_only():
     def sums(w):
         line = []
         for _ in range(10):
-            gradient = objective.clipped_gradient_sum(w, 0.5)._integers.tolist()
-            line.append(objective.clipped_loss_sums(w, direction, [0.0, 0.5, 1.0], 1.0)._integers.tolist())
+            gradient = clipped_gradient_sum(objective, w, 0.5)._integers.tolist()
+            line.append(clipped_loss_sums(objective, w, direction, [0.0, 0.5, 1.0], 1.0)._integers.tolist())
         return gradient, line
 
     assert in_threads(sums, weights) == [sums(w) for w in weights]
@@ -325,19 +329,19 @@ def test_threads_never_overspend_a_budget():
 def test_a_fork_during_a_pass_of_another_thread():
     objective = Objective("logistic", *data(20_000), n_threads=2)
     w = np.ones(8)
-    expected = objective.clipped_gradient_sum(w, 0.5)._integers
+    expected = clipped_gradient_sum(objective, w, 0.5)._integers
     stop = threading.Event()
 
     def passes():
         while not stop.is_set():
-            objective.clipped_gradient_sum(w, 0.5)
+            clipped_gradient_sum(objective, w, 0.5)
 
     thread = threading.Thread(target=passes)
     thread.start()
     try:
         for _ in range(5):
             sums = in_child(
-                lambda: objective.clipped_gradient_sum(w, 0.5)._integers.astype(np.uint64), os.fork
+                lambda: clipped_gradient_sum(objective, w, 0.5)._integers.astype(np.uint64), os.fork
             )
             assert np.array_equal(sums, expected.astype(np.uint64))
     finally:

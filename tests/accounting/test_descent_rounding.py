@@ -10,7 +10,7 @@ from dperm import Objective, losses
 from dperm.accounting.descent_rounding import descent_rounding
 from dperm.accounting.permutation_sensitivity import realised_sensitivity
 from dperm.mechanisms.without_privacy import release_without_privacy
-from dperm.objective.stochastic_descent import DescentPlan
+from dperm.objective.descents import DescentPlan, sgd_weights
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])
@@ -24,7 +24,7 @@ def test_computed_weights_stay_within_the_bound_of_exact_ones(batch_size, l2):
     steps = passes * n // batch_size
     plan = DescentPlan(objective.loss, steps, batch_size, eta, math.inf, average=True)
     computed = release_without_privacy(
-        objective.sgd_weights(plan, np.arange(n), add_or_remove=2.0**-45, replace_one=2.0**-45)
+        sgd_weights(objective, plan, np.arange(n), add_or_remove=2.0**-45, replace_one=2.0**-45)
     )
     rows, targets = [[Fraction(v) for v in row] for row in X], [Fraction(v) for v in y]
     w, total, h = [Fraction(0)] * d, [Fraction(0)] * d, Fraction(threshold)

@@ -10,7 +10,7 @@ from dperm import Objective, algorithms, losses
 from dperm.algorithms import nonprivate
 from dperm.errors import PrivacyWarning
 from dperm.mechanisms.sampling import permutation, uniform_integers
-from dperm.objective.stochastic_descent import DescentPlan
+from dperm.objective.descents import DescentPlan, sgd_weights
 from reference.exact import opened
 from reference.sgd_twin import sgd
 
@@ -227,7 +227,7 @@ def test_overlapping_ramps_shorten_the_steps():
 def distance(plan, order, one, other):
     """Distance between the final weights of two runs, on a fine grid."""
     ends = [
-        opened(obj.sgd_weights(plan, order, add_or_remove=1e-9, replace_one=1e-9)) for obj in (one, other)
+        opened(sgd_weights(obj, plan, order, add_or_remove=1e-9, replace_one=1e-9)) for obj in (one, other)
     ]
     return np.linalg.norm(ends[0] - ends[1])
 
@@ -451,7 +451,7 @@ def test_the_bound_on_the_iterates_is_not_reached(loss):
         settings = {"passes": 3, "step_size": eta, "clip": math.inf, "output": "last", "random_state": seed}
         objective = Objective(loss, X, y)
         free = DescentPlan(loss, 3 * n, 1, eta, math.inf, average=False)
-        weights = objective.sgd_weights(free, order, add_or_remove=1.0, replace_one=1.0)
+        weights = sgd_weights(objective, free, order, add_or_remove=1.0, replace_one=1.0)
         bound = dp_sgd_output(objective, **EXACT, **settings).privacy.public["iterate_bound"]
         assert np.linalg.norm(opened(weights)) < bound
 

@@ -36,7 +36,7 @@ from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.noise import gaussian_integers
 from dperm.mechanisms.random_source import random_bits, random_source
 from dperm.mechanisms.sampling import uniform_integers
-from dperm.objective.stochastic_descent import DescentPlan
+from dperm.objective.descents import DescentPlan, sgd_weights, stochastic_descent
 from reference.sgd_twin import sgd
 
 AS_PUBLISHED = {"calibration": "paper", "neighbors": "replace_one"}
@@ -289,14 +289,14 @@ def endless_run(noise, threads):
     obj = Objective("logistic", X, y, row_norm=1.0, n_threads=threads)
     plan = DescentPlan(obj.loss, 10**12, 1, 1e-6, clip=0.5)
     if noise == "none":
-        return lambda: obj.sgd_weights(plan, np.arange(2000), add_or_remove=1.0, replace_one=1.0)
+        return lambda: sgd_weights(obj, plan, np.arange(2000), add_or_remove=1.0, replace_one=1.0)
     source = random_source(0)
     bits = random_bits(source.spawn(1)[0])
     releaser = release.Releaser(
         1.0, 1e-3, ScheduledBudget(GaussianRelease(1.0), 10**12, "pld"), neighbors="replace_one", ledger=None,
         random_state=source, description="test",
     )  # fmt: skip
-    descent = obj.stochastic_descent(plan, fresh_batches(bits, Neighbours.REPLACE_ONE, 2000, 1))
+    descent = stochastic_descent(obj, plan, fresh_batches(bits, Neighbours.REPLACE_ONE, 2000, 1))
     return lambda: releaser.noisy_descent(descent, 1.0, noise=noise)
 
 

@@ -21,8 +21,8 @@ from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.whitened_clips import _raised_clip as raised_clip
 from dperm.errors import SlowFitWarning
 from dperm.losses import Absolute, Hinge, Huber, Logistic, Pinball, SquaredError, SquaredHinge
-from dperm.objective.second_moments import symmetric_matrix
-from dperm.private_values.linear_map import LinearMap
+from dperm.objective.moments import symmetric_matrix
+from dperm.private_values.transform import Transform
 from reference import numpy_algorithms as twin
 
 module = importlib.import_module("dperm.algorithms.preconditioned_gd")
@@ -86,7 +86,7 @@ def test_the_clip_is_that_of_rows_which_a_ridge_shortens(l2, clip, loss, curvatu
 @given(st.floats(SHORTEST_ROW**2, 1e3), st.floats(1.0, 1e6), st.floats(1e-3, 1e3), st.floats(0.25, 1.0))
 @example(SHORTEST_ROW**2, 1.0, 1.0, 0.25)
 def test_no_clip_is_shorter_than_that_whose_noise_is_checked(of_rows, ridge, relative, slope_at_zero):
-    found = Whitening(LinearMap.rounding(np.eye(2)), of_rows, of_rows * ridge, 1.0)
+    found = Whitening(Transform.rounding(np.eye(2)), of_rows, of_rows * ridge, 1.0)
     for given_clip in (False, True):
         clip = found.clip(relative, slope_at_zero, given=given_clip)
         assert clip >= relative * SHORTEST_ROW * (1.0 - 1e-12)
@@ -330,7 +330,7 @@ def test_many_columns_are_whitened_without_square_matrices(monkeypatch):
     monkeypatch.setattr(np.linalg, "svd", None)
     with warnings.catch_warnings(action="error", category=SlowFitWarning):
         preconditioned_gd(obj, math.inf, 1e-6, steps=3, column_share=0.0, norm_share=0.0)
-    factors = found[0].linear_map.factors
+    factors = found[0].linear_map.values
     expected = 1.0 / np.sqrt((X.astype(float) ** 2).mean(axis=0))
     assert np.all(np.log2(factors) == np.rint(np.log2(factors)))
     ratio = np.log2(factors / expected)

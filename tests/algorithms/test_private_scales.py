@@ -26,7 +26,8 @@ from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Pinball, Power, SquaredError
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import watch_releases
-from dperm.objective.row_scaling import RowScaling
+from dperm.objective.counts import norm_counts
+from dperm.private_values.transform import Transform
 from reference.real_data import load_or_skip
 
 
@@ -146,10 +147,10 @@ def test_an_intercept_far_longer_than_the_rows_does_not_slow_several_classes(alg
 
 def test_norms_are_counted_alike_for_any_number_of_classes():
     X = np.random.default_rng(0).normal(size=(500, 3))
-    scaling, counts = RowScaling(np.full(4, 0.5), 1.0), []
+    scaling, counts = Transform.scaling(np.full(4, 0.5), 1.0), []
     for loss, y in (("softmax", np.arange(500) % 3), ("logistic", np.ones(500))):
         several = {"n_classes": 3} if loss == "softmax" else {}
-        sums = Objective(loss, X, y, fit_intercept=True, **several).norm_counts(16, scaling)
+        sums = norm_counts(Objective(loss, X, y, fit_intercept=True, **several), 16, scaling)
         assert sums.sensitivity("add_or_remove") == pytest.approx(1.0)
         counts.append(release_without_privacy(sums))
     assert np.array_equal(*counts)

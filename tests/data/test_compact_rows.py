@@ -11,7 +11,10 @@ from dperm.losses import Softmax
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.without_privacy import release_without_privacy
-from dperm.private_values.linear_map import LinearMap
+from dperm.objective.gradients import clipped_gradient_sum, mapped_gradient_sum
+from dperm.objective.losses import clipped_loss_sums, coordinate_loss_sums
+from dperm.objective.moments import gram_sum, moment_sums
+from dperm.private_values.transform import Transform
 from reference.tabular_data import random_table
 
 N, KINDS, WIDTH, CLIP = 17_000, 300, 6, 0.5
@@ -54,18 +57,17 @@ def assert_same(merged, plain, sums):
 def sums_of(objective):
     """Every private sum over all records of an objective with one prediction."""
     w = np.linspace(-1.0, 1.0, objective.dimension)
-    matrix = LinearMap.rounding(np.diag(np.linspace(0.5, 2.0, objective.dimension)))
+    matrix = Transform.rounding(np.diag(np.linspace(0.5, 2.0, objective.dimension)))
     return {
-        "gradients": lambda o: o.clipped_gradient_sum(w, CLIP),
-        "gradients, kept predictions": lambda o: o.clipped_gradient_sum(w, CLIP, keep_predictions=True),
-        "losses along a line": lambda o: o.clipped_loss_sums(w, w, [0.0, 0.1, 0.7], 1.5),
-        "losses along the axes": lambda o: o.coordinate_loss_sums(w, 0.1, 1.5),
-        "outer products": lambda o: o.gram_sum(),
-        "second derivatives": lambda o: o.hessian_sum(w, 0.3),
-        "moments": lambda o: o.moment_sums(1.0),
-        "gradients in other coordinates": lambda o: o.mapped_gradient_sum(w, CLIP, matrix),
-        "a batch": lambda o: o.clipped_gradient_sum(
-            w, CLIP, rows=next(SecretBatches("poisson", random_bits(1), 100, N))
+        "gradients": lambda o: clipped_gradient_sum(o, w, CLIP),
+        "gradients, kept predictions": lambda o: clipped_gradient_sum(o, w, CLIP, keep_predictions=True),
+        "losses along a line": lambda o: clipped_loss_sums(o, w, w, [0.0, 0.1, 0.7], 1.5),
+        "losses along the axes": lambda o: coordinate_loss_sums(o, w, 0.1, 1.5),
+        "outer products": lambda o: gram_sum(o),
+        "moments": lambda o: moment_sums(o, 1.0),
+        "gradients in other coordinates": lambda o: mapped_gradient_sum(o, w, CLIP, matrix),
+        "a batch": lambda o: clipped_gradient_sum(
+            o, w, CLIP, rows=next(SecretBatches("poisson", random_bits(1), 100, N))
         ),
     }
 
@@ -83,8 +85,8 @@ def test_every_sum_is_the_same(kind):
 def test_softmax_sums_are_the_same():
     merged, plain = pair("float64", Softmax(2))
     w = np.linspace(-1.0, 1.0, plain.dimension).reshape(plain.shape)
-    assert_same(merged, plain, lambda o: o.clipped_gradient_sum(w, CLIP))
-    assert_same(merged, plain, lambda o: o.clipped_loss_sums(w, w, [0.0, 0.3], 1.5))
+    assert_same(merged, plain, lambda o: clipped_gradient_sum(o, w, CLIP))
+    assert_same(merged, plain, lambda o: clipped_loss_sums(o, w, w, [0.0, 0.3], 1.5))
     assert is_compact(merged)
 
 
@@ -93,11 +95,11 @@ def test_records_that_do_not_count_still_do_not():
     X[::7] = np.nan
     y[::5] = np.inf
     objective = Objective("huber", X, y, row_norm=2.0, non_finite="zero")
-    before = release_without_privacy(objective.clipped_gradient_sum(np.ones(WIDTH), CLIP))
+    before = release_without_privacy(clipped_gradient_sum(objective, np.ones(WIDTH), CLIP))
     objective._expect_passes(1000)
-    assert_same(objective, objective, lambda o: o.clipped_gradient_sum(np.ones(WIDTH), CLIP))
+    assert_same(objective, objective, lambda o: clipped_gradient_sum(o, np.ones(WIDTH), CLIP))
     assert is_compact(objective)
-    after = release_without_privacy(objective.clipped_gradient_sum(np.ones(WIDTH), CLIP))
+    after = release_without_privacy(clipped_gradient_sum(objective, np.ones(WIDTH), CLIP))
     assert before.tobytes() == after.tobytes()
 
 
@@ -142,7 +144,7 @@ def test_a_long_fit_reads_merged_records_alone(algorithm, monkeypatch):
 
 def make_passes(objective, count):
     for _ in range(count):
-        objective.clipped_gradient_sum(np.zeros(objective.shape), CLIP)
+        clipped_gradient_sum(objective, np.zeros(objective.shape), CLIP)
 
 
 def test_merging_waits_for_passes_over_all_records():
@@ -150,7 +152,7 @@ def test_merging_waits_for_passes_over_all_records():
     objective._expect_passes(compact_rows._PASSES_AHEAD - 1)
     batches = SecretBatches("poisson", random_bits(1), 100, N)
     for _ in range(2 * compact_rows._PASSES_BEFORE):
-        objective.clipped_gradient_sum(np.zeros(WIDTH), CLIP, rows=next(batches))
+        clipped_gradient_sum(objective, np.zeros(WIDTH), CLIP, rows=next(batches))
     make_passes(objective, compact_rows._PASSES_BEFORE)
     assert not is_compact(objective)
     make_passes(objective, 1)

@@ -36,6 +36,7 @@ from dperm.errors import DataError
 from dperm.losses import Softmax
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
+from dperm.objective.gradients import clipped_gradient_sum
 from reference import clusters
 from reference.clusters import partitioned, random_records
 
@@ -63,7 +64,7 @@ def both(loss, X, y, lengths, **settings):
     return Objective(loss, *partitioned(X, y, lengths), **settings), Objective(loss, X, y, **settings)
 
 
-def assert_same(there, here, make=lambda o, w: o.clipped_gradient_sum(w, 0.3), w=None):
+def assert_same(there, here, make=lambda o, w: clipped_gradient_sum(o, w, 0.3), w=None):
     """Compare the integers of a sum, by default of clipped gradients, here and on the cluster."""
     w = weights(here) if w is None else w
     assert np.array_equal(make(there, w)._integers, make(here, w)._integers)
@@ -142,13 +143,13 @@ def test_a_sum_over_a_sample_is_that_of_its_records(client):
     there, here = both("logistic", X, y, CUTS["uneven"])
     w = weights(here)
     rows = next(SecretBatches("poisson", random_bits(3), N / 5, N))
-    got = there.clipped_gradient_sum(w, 0.3, rows=rows)
+    got = clipped_gradient_sum(there, w, 0.3, rows=rows)
     samples, starts = rows._in_partitions(), np.cumsum([0, *CUTS["uneven"]])
     members = np.concatenate([samples.for_partition(k, n) + starts[k] for k, n in enumerate(CUTS["uneven"])])
     assert 0 < len(members) < N
     kept = Objective("logistic", X[members], y[members], row_norm=1.5, fit_intercept=True, n_public=N)
-    assert np.array_equal(got._integers, kept.clipped_gradient_sum(w, 0.3)._integers)
-    assert np.array_equal(got._integers, there.clipped_gradient_sum(w, 0.3, rows=rows)._integers)
+    assert np.array_equal(got._integers, clipped_gradient_sum(kept, w, 0.3)._integers)
+    assert np.array_equal(got._integers, clipped_gradient_sum(there, w, 0.3, rows=rows)._integers)
 
 
 def test_the_driver_never_sees_a_sample(client, monkeypatch):
@@ -249,14 +250,14 @@ def test_a_fit_that_loses_workers_is_charged_once_and_ends_the_same(request, wor
 def test_a_worker_that_dies_between_passes(client):
     there, here = both("logistic", *random_records(N, D), CUTS["even"])
     w = weights(here)
-    expected = here.clipped_gradient_sum(w, 0.3)._integers
+    expected = clipped_gradient_sum(here, w, 0.3)._integers
     for pause in (0.0, 0.5):
         clusters.wait_for_workers(client)
         victim = clusters.holders_of(there)[0]
         os.kill(clusters.process_ids(client)[victim], signal.SIGKILL)
         time.sleep(pause)
         start = time.monotonic()
-        assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected)
+        assert np.array_equal(clipped_gradient_sum(there, w, 0.3)._integers, expected)
         assert time.monotonic() - start < 25.0  # less than the timeout of a connection to a dead worker
 
 
@@ -301,11 +302,11 @@ def test_a_partition_whose_source_lost_records_is_an_error(lone_worker, tmp_path
     loaded = [dask.array.from_delayed(dask.delayed(np.load)(file), (500, D), X.dtype) for file in files]
     there = Objective("logistic", dask.array.concatenate(loaded), dask.array.from_array(y, chunks=500))
     w = weights(there)
-    expected = there.clipped_gradient_sum(w, 0.3)._integers
+    expected = clipped_gradient_sum(there, w, 0.3)._integers
     clusters.kill_all(lone_worker)
-    assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected)  # the same files: no error
+    assert np.array_equal(clipped_gradient_sum(there, w, 0.3)._integers, expected)  # the same files: no error
     np.save(files[1], X[500:-7])
-    assert np.array_equal(there.clipped_gradient_sum(w, 0.3)._integers, expected)  # in memory
+    assert np.array_equal(clipped_gradient_sum(there, w, 0.3)._integers, expected)  # in memory
     clusters.wait_for_workers(lone_worker, 1)
     clusters.kill_all(lone_worker)
     ledger = Ledger(10.0, 1e-3, allow_seeded=True)
@@ -337,7 +338,7 @@ def test_no_block_is_sent_to_the_driver(client, monkeypatch):
     there = Objective("logistic", X, y, fit_intercept=True)
     result = preconditioned_gd(there, 1.0, 1e-6, steps=5)
     batches = SecretBatches("poisson", random_bits(0), 4000, n)
-    there.clipped_gradient_sum(result.coef, 0.3, rows=next(batches))
+    clipped_gradient_sum(there, result.coef, 0.3, rows=next(batches))
     assert result.coef.shape == (d + 1,)
     assert 0 < sum(received) < 2e6
     assert max(received) < n * 8  # less than a number per record

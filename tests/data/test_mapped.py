@@ -15,6 +15,7 @@ from dperm._kernels.mapped_file import MappedFile
 from dperm.data.mapped import GuardedRows, mapped_array
 from dperm.data.passes import ClippedGradientSum
 from dperm.errors import DataError
+from dperm.objective.gradients import clipped_gradient_sum
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows does not let a mapped file change")
 
@@ -35,7 +36,7 @@ def mapped(path, x, mode="r", header=0):
 
 
 def integers(objective):
-    return objective.clipped_gradient_sum(W, 0.3)._integers
+    return clipped_gradient_sum(objective, W, 0.3)._integers
 
 
 def is_guarded(objective):

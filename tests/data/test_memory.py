@@ -72,7 +72,7 @@ READ = """
     def a_pass(source, n_columns, passes=1):
         objective = Objective("logistic", source, n_threads=2)
         for _ in range(passes):
-            objective.clipped_gradient_sum(np.full(n_columns, 0.01), 0.5)
+            clipped_gradient_sum(objective, np.full(n_columns, 0.01), 0.5)
 """
 POOL = "print(pyarrow.default_memory_pool().max_memory())"  # its peak in bytes
 
@@ -154,13 +154,14 @@ def test_wide_sparse_data_are_not_made_dense(threads):
     program = f"""
         import numpy as np, scipy.sparse as sp
         from dperm import Objective
+        from dperm.objective.gradients import clipped_gradient_sum
         rng, n, d, k = np.random.default_rng(0), 20_000, 1_000_000, 50
         columns = rng.integers(0, d, n * k).astype(np.int32)
         X = sp.csr_array((rng.normal(size=n * k), columns, np.arange(0, n * k + 1, k)), shape=(n, d))
         X.sum_duplicates()
         y, w = np.ones(n), np.zeros(d)
         status = lambda key: next(int(line.split()[1]) for line in open("/proc/self/status") if key in line)
-        Objective("logistic", X[:10], y[:10]).clipped_gradient_sum(w, 0.5)
+        clipped_gradient_sum(Objective("logistic", X[:10], y[:10]), w, 0.5)
         open("/proc/self/clear_refs", "w").write("5")  # the peak begins here
         before = status("VmRSS:")
         made = Objective("logistic", X, y, row_norm=1.0, n_threads={threads})

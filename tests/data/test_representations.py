@@ -13,9 +13,27 @@ from dperm.data.columns import ColumnsMatrix
 from dperm.data.passes_per_row import Predictions
 from dperm.errors import DataError
 from dperm.losses import Huber, SquaredError
-from dperm.objective.row_scaling import RowScaling
-from dperm.objective.weighted_images import WeightedImages
-from dperm.private_values.linear_map import DiagonalMap, LinearMap
+from dperm.objective.counts import (
+    class_counts,
+    distance_counts,
+    label_sum,
+    magnitude_counts,
+    norm_counts,
+    slope_sum,
+)
+from dperm.objective.gradients import clipped_gradient_sum, mapped_gradient_sum
+from dperm.objective.losses import clipped_loss_sums, coordinate_loss_sums
+from dperm.objective.moments import gram_sum, moment_sums
+from dperm.objective.weighted_rows import (
+    leverage_counts,
+    residual_sums,
+    weighted_gradient_sum,
+    weighted_gram_sum,
+    weighted_hessian_sum,
+    weighted_squares_sum,
+    weighted_third_derivative_sum,
+)
+from dperm.private_values.transform import Transform
 from reference import clusters
 from reference.awkward_arrays import memory_mapped
 from reference.exact import same
@@ -116,67 +134,66 @@ def made(request, tmp_path):
 
 @cache
 def image(d):
-    return LinearMap.rounding(np.eye(d) + 0.1 * np.random.default_rng(7).normal(size=(d, d)))
+    return Transform.rounding(np.eye(d) + 0.1 * np.random.default_rng(7).normal(size=(d, d)))
 
 
 @cache
 def diagonal(d):
-    return DiagonalMap.rounding(2.0 ** np.random.default_rng(8).integers(-3, 5, d), 1e6)
+    return Transform.powers_of_two(2.0 ** np.random.default_rng(8).integers(-3, 5, d), 1e6)
 
 
 def scaling(d):
-    return RowScaling(2.0 ** np.arange(-d // 2, d - d // 2).clip(-3, 6), 1.5)
+    return Transform.scaling(2.0 ** np.arange(-d // 2, d - d // 2).clip(-3, 6), 1.5)
 
 
 def images(o):
-    return WeightedImages(image(o.dimension), 1.2)
+    return Transform(image(o.dimension), 1.2)
 
 
 def mapped_gradient(o, w):
-    return o.mapped_gradient_sum(w, 0.3, image(o.dimension))
+    return mapped_gradient_sum(o, w, 0.3, image(o.dimension))
 
 
 def line_search(o, w):
-    return o.clipped_loss_sums(w, -w, np.linspace(0, 2, 7), 2.0)
+    return clipped_loss_sums(o, w, -w, np.linspace(0, 2, 7), 2.0)
 
 
 def line_search_after_a_gradient(o, w):
     """From the predictions that the gradient pass keeps, if the representation keeps any."""
-    o.clipped_gradient_sum(w, 0.3, keep_predictions=True)
+    clipped_gradient_sum(o, w, 0.3, keep_predictions=True)
     return line_search(o, w)
 
 
 OF_EVERY_LOSS = {
-    "gradient": lambda o, w: o.clipped_gradient_sum(w, 0.3),
-    "gradient in scaled coordinates": lambda o, w: o.mapped_gradient_sum(w, 0.3, diagonal(o.shape[0])),
+    "gradient": lambda o, w: clipped_gradient_sum(o, w, 0.3),
+    "gradient in scaled coordinates": lambda o, w: mapped_gradient_sum(o, w, 0.3, diagonal(o.shape[0])),
     "losses": line_search,
-    "norms": lambda o, w: o.norm_counts(8, scaling(o.shape[0])),
-    "magnitudes": lambda o, w: o.magnitude_counts(6),
+    "norms": lambda o, w: norm_counts(o, 8, scaling(o.shape[0])),
+    "magnitudes": lambda o, w: magnitude_counts(o, 6),
 }
 OF_ONE_PREDICTION = OF_EVERY_LOSS | {
     "losses from kept predictions": line_search_after_a_gradient,
-    "coordinates": lambda o, w: o.coordinate_loss_sums(w, 0.1),
-    "gram": lambda o, w: o.gram_sum(),
-    "hessian": lambda o, w: o.hessian_sum(w),
-    "moments": lambda o, w: o.moment_sums(0.7),
-    "gram in coordinates": lambda o, w: o.gram_sum(scaling=scaling(o.dimension)),
-    "moments in coordinates": lambda o, w: o.moment_sums(0.7, scaling=scaling(o.dimension)),
+    "coordinates": lambda o, w: coordinate_loss_sums(o, w, 0.1),
+    "gram": lambda o, w: gram_sum(o),
+    "moments": lambda o, w: moment_sums(o, 0.7),
+    "gram in coordinates": lambda o, w: gram_sum(o, transform=scaling(o.dimension)),
+    "moments in coordinates": lambda o, w: moment_sums(o, 0.7, transform=scaling(o.dimension)),
     "mapped gradient": mapped_gradient,
     "mapped gradient with kept lengths": mapped_gradient,
 }
 OF_IMAGES = {
-    "gradient of images": lambda o, w: o.image_gradient_sum(w, images(o)),
-    "gram of images": lambda o, w: o.image_gram_sum(images(o)),
-    "hessian of images": lambda o, w: o.image_hessian_sum(w, images(o)),
-    "squares of images": lambda o, w: o.image_squares_sum(w, images(o)),
-    "third derivatives": lambda o, w: o.image_third_sum(w, images(o)),
-    "leverage": lambda o, w: o.leverage_counts(images(o), 3),
-    "residuals": lambda o, w: o.residual_sums(w, images(o), (0, 1, 2)),
+    "gradient of images": lambda o, w: weighted_gradient_sum(o, w, images(o)),
+    "gram of images": lambda o, w: weighted_gram_sum(o, images(o)),
+    "hessian of images": lambda o, w: weighted_hessian_sum(o, w, images(o)),
+    "squares of images": lambda o, w: weighted_squares_sum(o, w, images(o)),
+    "third derivatives": lambda o, w: weighted_third_derivative_sum(o, w, images(o)),
+    "leverage": lambda o, w: leverage_counts(o, images(o), 3),
+    "residuals": lambda o, w: residual_sums(o, w, images(o), (0, 1, 2)),
 }
-OF_ONE_PREDICTION |= OF_IMAGES | {"slopes": lambda o, w: o.slope_sum(0.3, 0.45)}
+OF_ONE_PREDICTION |= OF_IMAGES | {"slopes": lambda o, w: slope_sum(o, 0.3, 0.45)}
 OF_LABELS = OF_ONE_PREDICTION | {
-    "gram with targets": lambda o, w: o.gram_sum(target_factor=0.5),
-    "labels": lambda o, w: o.label_sum(),
+    "gram with targets": lambda o, w: gram_sum(o, target_factor=0.5),
+    "labels": lambda o, w: label_sum(o),
 }
 OF_WEIGHTS = {
     name: make for name, make in OF_LABELS.items() if name not in OF_IMAGES and name != "coordinates"
@@ -186,8 +203,8 @@ SUMS = {
     "weights": OF_WEIGHTS,
     "labels with weights": OF_WEIGHTS,
     "classes with weights": OF_EVERY_LOSS,
-    "real targets": OF_ONE_PREDICTION | {"distances": lambda o, w: o.distance_counts(0.2, 6)},
-    "classes": OF_EVERY_LOSS | {"classes": lambda o, w: o.class_counts()},
+    "real targets": OF_ONE_PREDICTION | {"distances": lambda o, w: distance_counts(o, 0.2, 6)},
+    "classes": OF_EVERY_LOSS | {"classes": lambda o, w: class_counts(o)},
     "records that are not finite": OF_LABELS,
     "rows that stand for several": OF_LABELS,
 }

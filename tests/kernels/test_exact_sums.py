@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from dperm import Objective
 from dperm.errors import DataError
+from dperm.objective.gradients import clipped_gradient_sum
+from dperm.objective.losses import clipped_loss_sums
 from reference import awkward_arrays, numpy_kernels
 from reference.kernel_calls import (
     all_integers,
@@ -133,8 +135,8 @@ def test_far_more_records_than_the_grid_was_made_for():
     n_rows = 2**22
     x, y = np.ones((n_rows, 1)), np.ones(n_rows)
     objective = Objective("hinge", x, y, n_public=1, n_threads=1)
-    gradient = objective.clipped_gradient_sum([-9.0], 0.25)
-    one = Objective("hinge", x[:1], y[:1]).clipped_gradient_sum([-9.0], 0.25)
+    gradient = clipped_gradient_sum(objective, [-9.0], 0.25)
+    one = clipped_gradient_sum(Objective("hinge", x[:1], y[:1]), [-9.0], 0.25)
     assert one.grid == gradient.grid
     assert gradient._integers.tolist() == [n_rows * int(one._integers[0])]
 
@@ -143,12 +145,12 @@ def test_as_many_records_as_could_overflow_are_refused(monkeypatch):
     """Sums stay below 2^62: at most 2^30 records of 2^32 grid steps. The number of rows is faked."""
     full, objective = (Objective("hinge", np.ones((2, 1)), np.ones(2), n_public=1) for _ in range(2))
     monkeypatch.setattr(full, "_n_rows", 2**30)
-    full.clipped_gradient_sum([-9.0], 0.25)
+    clipped_gradient_sum(full, [-9.0], 0.25)
     monkeypatch.setattr(objective, "_n_rows", 2**30 + 1)
     with pytest.raises(DataError, match="n_public = 1 is far below"):
-        objective.clipped_gradient_sum([-9.0], 0.25)
+        clipped_gradient_sum(objective, [-9.0], 0.25)
     with pytest.raises(DataError, match="n_public"):
-        objective.clipped_loss_sums([-9.0], [0.0], [0.0], 0.25)
+        clipped_loss_sums(objective, [-9.0], [0.0], [0.0], 0.25)
 
 
 @dtypes
@@ -160,10 +162,10 @@ def test_sums_are_exact_doubles_for_n_public_records(dtype, clip):
         objective = Objective("squared_hinge", x, y, n_public=n_public)
         other = Objective("squared_hinge", x[:9], y[:9], n_public=n_public)
         for a, b in [
-            (objective.clipped_gradient_sum(w[:3], clip), other.clipped_gradient_sum(w[:3], clip)),
+            (clipped_gradient_sum(objective, w[:3], clip), clipped_gradient_sum(other, w[:3], clip)),
             (
-                objective.clipped_loss_sums(w[:3], direction[:3], [0.0], clip),
-                other.clipped_loss_sums(w[:3], direction[:3], [0.0], clip),
+                clipped_loss_sums(objective, w[:3], direction[:3], [0.0], clip),
+                clipped_loss_sums(other, w[:3], direction[:3], [0.0], clip),
             ),
         ]:
             assert a.grid == b.grid

@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dperm.objective.gradients import clipped_gradient_sum
+from dperm.objective.losses import clipped_loss_sums
 from reference import awkward_arrays, softmax_kernels
 from reference.kernel_calls import (
     assert_chunks_add_up,
@@ -65,7 +67,7 @@ def test_sums_match_numpy(instruction_set, dtype, intercept, width, n_classes):
     slope = np.where(finite[:, None], residual_errors(x, w, intercept), 0)
     from_slopes = rows.T @ np.broadcast_to(slope, (len(x), n_classes))
 
-    exact = softmax_kernels.clipped_gradient_sum(x, y, w, CLIP, **keywords)
+    exact = clipped_gradient_sum(softmax_kernels, x, y, w, CLIP, **keywords)
     got = gradient_integers(bound, SOFTMAX, w, CLIP, GRID) * GRID
     # a residual's error also moves the factor of the clip: once more its share of the norm
     allowed = len(x) * (GRID / 2 + 4 * unit_roundoff(dtype) * CLIP) + 3 * from_slopes.max()
@@ -81,7 +83,7 @@ def test_sums_match_numpy(instruction_set, dtype, intercept, width, n_classes):
 
     clip, grid = 1.25, 2.0**-38
     values = loss_integers(bound, SOFTMAX, w, direction, clip, grid, steps=STEPS) * grid
-    exact_values = softmax_kernels.clipped_loss_sums(x, y, w, direction, STEPS, clip, **keywords)
+    exact_values = clipped_loss_sums(softmax_kernels, x, y, w, direction, STEPS, clip, **keywords)
     away = np.where(finite, 2 * score_errors(x, direction, intercept).max(axis=1), 0).sum()
     assert np.all(
         np.abs(values - exact_values) <= len(x) * grid + errors.sum() + np.abs(STEPS) * away + 1e-12
@@ -107,7 +109,7 @@ def test_many_classes(instruction_set, dtype):
     x, y, w, _ = ordinary(50, 20, dtype, 1000)
     keywords = {"intercept": True, "row_norm": ROW_NORM}
     got = gradient_integers(bind(x, y, True), SOFTMAX, w, CLIP, GRID) * GRID
-    exact = softmax_kernels.clipped_gradient_sum(x, y, w, CLIP, **keywords)
+    exact = clipped_gradient_sum(softmax_kernels, x, y, w, CLIP, **keywords)
     assert np.abs(got - exact).max() <= 50 * (GRID + 40 * unit_roundoff(dtype))
 
 

@@ -14,6 +14,9 @@ import dperm
 from dperm import Objective
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
+from dperm.objective.gradients import clipped_gradient_sum
+from dperm.objective.losses import clipped_loss_sums
+from dperm.objective.objective import sampled
 from dperm.private_values.secret_rows import SecretRows
 
 
@@ -105,7 +108,7 @@ def test_only_the_records_open_a_batch():
         for path in package.rglob("*.py")
         if re.search(r"\b(_among|_drawn)\b", path.read_text())
     }
-    own = {"private_values/secret_rows.py", "objective/empirical_risk.py"}  # the latter copies a sample
+    own = {"private_values/secret_rows.py", "objective/objective.py"}  # the latter copies a sample
     assert own <= readers
     assert all(reader.startswith("data/") for reader in readers - own)
 
@@ -129,11 +132,11 @@ def test_a_sum_does_not_reveal_the_size_of_its_sample(rows):
         for which in (np.empty(0, dtype=np.int64), np.arange(obj.n_public))
     )
     w, steps = np.zeros(3), np.array([0.0, 0.5])
-    copies = [obj._sampled(sample) for sample in (none, every)]
+    copies = [sampled(obj, sample) for sample in (none, every)]
     pairs = [
-        [obj.clipped_gradient_sum(w, 0.1, rows=sample) for sample in (none, every)],
-        [copied.clipped_gradient_sum(w, 0.1) for copied in copies],
-        [copied.clipped_loss_sums(w, w + 1.0, steps, 1.0) for copied in copies],
+        [clipped_gradient_sum(obj, w, 0.1, rows=sample) for sample in (none, every)],
+        [clipped_gradient_sum(copied, w, 0.1) for copied in copies],
+        [clipped_loss_sums(copied, w, w + 1.0, steps, 1.0) for copied in copies],
     ]
     for sums in pairs:
         for name in ("shape", "grid", "add_or_remove", "replace_one", "scores"):

@@ -9,7 +9,7 @@ from dperm.data.ahead import one_ahead
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
 from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.sampling import poisson_rate
-from dperm.objective.stochastic_descent import CyclicBatches
+from dperm.objective.descents import CyclicBatches
 from reference.bit_reader import samples_on_each_instruction_set
 
 

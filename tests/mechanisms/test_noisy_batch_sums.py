@@ -26,7 +26,8 @@ from dperm.mechanisms.noise import gaussian_draw, gaussian_integers
 from dperm.mechanisms.random_source import SeededSource, random_bits
 from dperm.mechanisms.release import Releaser
 from dperm.mechanisms.sampling import poisson_draw
-from dperm.private_values.linear_map import DiagonalMap
+from dperm.objective.gradients import noisy_batch_sums
+from dperm.private_values.transform import Transform
 
 N, D, STEPS = 3000, 40, 7
 KINDS = ["float32", "float64", "softmax", "sparse", "table", "counts", "mapped"]
@@ -61,7 +62,7 @@ def door(steps=STEPS, multiplier=2.0, random_state=4, neighbors="add_or_remove")
 
 def sums_of(obj, releaser, sampling="poisson", multiplier=2.0, steps=STEPS, size=700, bits=3, clip=0.5, **kw):
     batches = SecretBatches(sampling, random_bits(bits), size, obj.n_public)
-    return releaser.noisy_batch_sums(obj, batches, multiplier, clip=clip, steps=steps, **kw)
+    return noisy_batch_sums(releaser, obj, batches, multiplier, clip=clip, steps=steps, **kw)
 
 
 def at_some_weights(noisy_sum, shape, steps=STEPS):
@@ -83,7 +84,7 @@ def pass_on(releaser, method, private, *args, **kwargs):
 def test_sums_equal_those_of_separate_releases(kind, scaled, sampling, n_public, threads, tmp_path):
     obj = objective(kind, threads, n_public, tmp_path)
     factors = 2.0 ** np.random.default_rng(0).integers(-3, 5, obj.shape[0])
-    through = {"linear_map": DiagonalMap.rounding(factors, 1e6)} if scaled else {}
+    through = {"linear_map": Transform.powers_of_two(factors, 1e6)} if scaled else {}
     neighbors = "add_or_remove" if sampling == "poisson" else "replace_one"
     one, other = door(neighbors=neighbors), door(neighbors=neighbors)
     together = at_some_weights(sums_of(obj, one, sampling, **through), obj.shape)
@@ -137,7 +138,7 @@ def test_all_steps_are_charged_before_anything_is_drawn():
     releaser._bits = RandomBits(Watched(np.random.default_rng(1)))
     bits = RandomBits(Watched(np.random.default_rng(2)))
     batches = SecretBatches("poisson", bits, 700, N)
-    noisy_sum = releaser.noisy_batch_sums(objective(), batches, 2.0, clip=0.5, steps=STEPS)
+    noisy_sum = noisy_batch_sums(releaser, objective(), batches, 2.0, clip=0.5, steps=STEPS)
     assert releaser.budget.spent_units == STEPS
     assert not drawn
     at_some_weights(noisy_sum, (D,))
@@ -158,7 +159,7 @@ def test_no_noise_is_drawn_and_no_batch_after_the_last():
     releaser = door(multiplier=0.0)
     releaser._bits = noise
     batches = SecretBatches("poisson", sample, 700, N)
-    at_some_weights(releaser.noisy_batch_sums(objective(), batches, 0.0, clip=0.5, steps=STEPS), (D,))
+    at_some_weights(noisy_batch_sums(releaser, objective(), batches, 0.0, clip=0.5, steps=STEPS), (D,))
     twin = random_bits(2)
     for rows, _ in zip(SecretBatches("poisson", twin, 700, N), range(STEPS), strict=False):
         rows._among(N, N)
@@ -191,7 +192,7 @@ def test_a_broken_source_ends_the_run_with_its_error(error, which, threads):
     else:
         bits = broken
     batches = SecretBatches("poisson", bits, 700, N)
-    noisy_sum = releaser.noisy_batch_sums(objective(threads=threads), batches, 2.0, clip=0.5, steps=STEPS)
+    noisy_sum = noisy_batch_sums(releaser, objective(threads=threads), batches, 2.0, clip=0.5, steps=STEPS)
     if error is None and which == "sample":  # constant bits give a sample
         noisy_sum(np.zeros(D))
         return

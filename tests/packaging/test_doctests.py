@@ -100,4 +100,4 @@ def test_shows_an_example():
 def test_public_names_excludes_internals():
     names = set(public_names().values())
     assert {"dperm.Objective", "Objective.value", "Ledger.charge", "dperm.algorithms.noisy_gd"} <= names
-    assert not {"Objective.image_gram_sum", "Numeric.read", "LogisticRegression.get_params"} & names
+    assert not {"Objective.weighted_gram_sum", "Numeric.read", "LogisticRegression.get_params"} & names

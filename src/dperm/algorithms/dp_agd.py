@@ -48,7 +48,9 @@ from dperm.algorithms.suffix_average import DoublingSuffixAverage
 from dperm.losses.weighted import largest_weight
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.release import Releaser
-from dperm.objective.objective import Array, Objective
+from dperm.objective.gradients import check_sums, clipped_gradient_sum, mapped_gradient_sum
+from dperm.objective.losses import clipped_loss_sums
+from dperm.objective.objective import Array, Objective, part, sampled
 from dperm.private_values.bounded import Bounded
 
 
@@ -274,7 +276,7 @@ class _Plan:
     def check(self, fit: Fit, schedule: DPAGDSchedule) -> None:
         """Raise ValueError unless the noise of every measurement, the cheapest included, can be drawn."""
         for slopes in (1.0, *self.scales.slope_factors):  # losses change at most like the square of slopes
-            fit.objective.check_sums(loss_clip=schedule.loss_clip * slopes**2)
+            check_sums(fit.objective, loss_clip=schedule.loss_clip * slopes**2)
         for cost in (self.gradient_units, _further_units(schedule, self.gradient_units)):
             multiplier = self.multiplier(cost)
             fit.check_gradient_noise(schedule.clip, multiplier)
@@ -307,7 +309,7 @@ def _check_batches(fit: Fit, given: DPAGDArguments) -> None:
     if fit.neighbors is not Neighbours.ADD_OR_REMOVE or fit.as_published or given.accountant is not None:
         raise ValueError("batch_size goes with add_or_remove, calibration='tight' and no accountant")
     fit.check_batch_size(given.batch_size)
-    fit.objective._part(np.zeros(0, dtype=np.int64), fit.n)  # refuses records that are not in memory
+    part(fit.objective, np.zeros(0, dtype=np.int64), fit.n)  # refuses records that are not in memory
 
 
 def _sampled_plan(fit: Fit, schedule: DPAGDArguments, scales: ScaleShares) -> _SampledPlan:
@@ -399,12 +401,12 @@ class _Run:
         clip, through, records = self.schedule.clip, self.frame.linear_map, self._records()
         keep = self.batches is None
         if through is None:
-            return records.clipped_gradient_sum(self.w, clip, keep_predictions=keep)
-        return records.mapped_gradient_sum(self.w, clip, through, keep_predictions=keep)
+            return clipped_gradient_sum(records, self.w, clip, keep_predictions=keep)
+        return mapped_gradient_sum(records, self.w, clip, through, keep_predictions=keep)
 
     def _records(self) -> Objective:
         """All records, or a fresh sample."""
-        return self.objective if self.batches is None else self.objective._sampled(next(self.batches))
+        return self.objective if self.batches is None else sampled(self.objective, next(self.batches))
 
     def released(self) -> Array:
         """The result of the run."""
@@ -447,7 +449,7 @@ class _Run:
             spent += extra
 
     def _select(self, direction: Array, steps: Array) -> int:
-        scores = self._records().clipped_loss_sums(self.w, direction, steps, self.schedule.loss_clip)
+        scores = clipped_loss_sums(self._records(), self.w, direction, steps, self.schedule.loss_clip)
         public = np.zeros(len(steps))
         if self.objective.l2 > 0.0:
             penalties = [self.objective.penalty(self.w - step * direction) for step in steps]

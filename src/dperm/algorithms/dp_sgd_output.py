@@ -41,8 +41,8 @@ from dperm.objective.bounded_descent import (
     gradient_bound,
     only_the_loss_bounds_gradients,
 )
+from dperm.objective.descents import Indices, check_places
 from dperm.objective.projection import project
-from dperm.objective.stochastic_descent import Indices
 
 _MOST_PASSES = 20
 # What the noise may cost, as a share of the loss at 0: the fit should not be much worse than none. Losses of
@@ -167,7 +167,7 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     settings = _with_defaults(fit, settings, given, law)
     # 2. the secret order of the records, and how far one of them can move the result
     fit.check_size_cap()
-    objective.check_places()
+    check_places(objective)
     parts = parts_of_phases(_secret_order(fit, settings), settings.phases, settings.batch_size)
     first = BoundedDescent.of(objective, _recipe(settings), parts[0])
     settings = replace(settings, step_size=first.recipe.step_size)

@@ -38,6 +38,7 @@ from dperm.losses.weighted import unweighted
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.random_source import RandomState, Source, random_source
 from dperm.mechanisms.release import Releaser
+from dperm.objective.gradients import batch_sum_bounds, check_sums
 from dperm.objective.objective import Array, Objective
 from dperm.statement.charges import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
@@ -252,8 +253,8 @@ class Fit:
 
     def check_gradient_noise(self, clip: float, multiplier: float, radius: float = math.inf) -> None:
         """Raise ValueError unless gradient sums with that clip can be formed and their noise drawn."""
-        self.objective.check_sums(clip, radius)
-        contribution, grid = self.objective._batch_sum_bounds(clip, radius)
+        check_sums(self.objective, clip, radius)
+        contribution, grid = batch_sum_bounds(self.objective, clip, radius)
         gaussian_scale(multiplier * contribution * self.neighbors.sum_factor, grid)
 
     def check_batch_size(self, batch_size: float) -> None:

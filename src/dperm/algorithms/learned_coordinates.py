@@ -15,10 +15,11 @@ from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import typical_curvature
 from dperm.algorithms.start_under_ridge import labels_under_ridge, targets_under_ridge
 from dperm.mechanisms.release import Releaser
+from dperm.objective.counts import class_counts, label_sum, magnitude_counts, norm_counts
+from dperm.objective.gradients import clipped_gradient_sum, mapped_gradient_sum
 from dperm.objective.objective import Array, Objective
-from dperm.objective.row_scaling import RowScaling
 from dperm.private_values.bounded import Bounded
-from dperm.private_values.linear_map import DiagonalMap, along_rows
+from dperm.private_values.transform import Transform
 
 _NORM_BINS = 16  # each a factor of sqrt(2)
 #: Least bound on the row norms that is found, in units of the public one.
@@ -37,7 +38,7 @@ class Coordinates:
 
     Attributes
     ----------
-    scaling : RowScaling
+    scaling : Transform
         Scales rows to norm about 1, so that the descent does not depend on the units of the data.
     start : ndarray
         Initial weights, in the original coordinates.
@@ -47,14 +48,14 @@ class Coordinates:
         Of two labels, weighted if classes are; 0 if they are not known.
     """
 
-    scaling: RowScaling
+    scaling: Transform
     start: Array
     spread: float
     log_odds: float
 
     def problem(self, objective: Objective, public: PublicProblem) -> PublicProblem:
         """The problem in these coordinates, for default settings: row norm and ridge term are rescaled."""
-        typical = float(np.median(self.scaling.column_scales[: objective.n_columns]))
+        typical = float(np.median(self.scaling.values[: objective.n_columns]))
         return replace(
             public,
             loss=objective.loss,
@@ -86,7 +87,7 @@ def learned_coordinates(
             row_norm *= 2.0
     if noise.norms:
         row_norm = _row_norm(fit, release, noise.norms, scales, row_norm, ridge, few, shortening)
-    return Coordinates(RowScaling(scales, row_norm), *_from_labels(fit, release, noise.labels))
+    return Coordinates(Transform.scaling(scales, row_norm), *_from_labels(fit, release, noise.labels))
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Frame:
         The problem in these coordinates.
     factors : ndarray or float
         Of the weights along a column, for all classes.
-    linear_map : DiagonalMap or None
+    linear_map : Transform or None
         The factors as a map; None if they are 1.
     released : list of str
         What was released to find all this.
@@ -111,7 +112,7 @@ class Frame:
     problem: PublicProblem
     released: list[str]
     factors: Array | float = 1.0
-    linear_map: DiagonalMap | None = None
+    linear_map: Transform | None = None
 
     @classmethod
     def learned(
@@ -127,9 +128,9 @@ class Frame:
             return cls.unscaled(fit, release, noise, problem)
         objective, released = fit.objective, noise.in_words(fit.objective.loss)
         found = learned_coordinates(fit, release, noise, shortening=shortening)
-        rounded = DiagonalMap.rounding(found.scaling.column_scales, objective.largest_condition)
+        rounded = Transform.powers_of_two(found.scaling.values, objective.largest_condition)
         there = found.problem(objective, replace(problem, attained=True))
-        factors = along_rows(rounded.factors, len(objective.shape))
+        factors = rounded.values.reshape(-1, *[1] * (len(objective.shape) - 1))
         return cls(found.start, there, released, factors, rounded)
 
     @classmethod
@@ -151,9 +152,13 @@ class Frame:
         return cls(start, there, released)
 
     @property
-    def scaling(self) -> RowScaling | None:
+    def scaling(self) -> Transform | None:
         """The coordinates of the rows, for second moments; None for the original ones."""
-        return None if self.linear_map is None else RowScaling(self.linear_map.factors, self.problem.row_norm)
+        return (
+            None
+            if self.linear_map is None
+            else Transform.scaling(self.linear_map.values, self.problem.row_norm)
+        )
 
     def gradient_sum(self, objective: Objective, w: Array, clip: float, radius: float = math.inf) -> Bounded:
         """Sum of the records' gradients in these coordinates, each clipped to norm `clip`.
@@ -161,8 +166,8 @@ class Frame:
         In the original ones, `radius` bounds the norm of `w`, which may tighten the sensitivity.
         """
         if self.linear_map is None:
-            return objective.clipped_gradient_sum(w, clip, radius=radius)
-        return objective.mapped_gradient_sum(w, clip, self.linear_map)
+            return clipped_gradient_sum(objective, w, clip, radius=radius)
+        return mapped_gradient_sum(objective, w, clip, self.linear_map)
 
     def step_sizes(self, sizes: Array, momentum: float, l2: float) -> Array:
         """Step sizes, capped so that heavy ball is stable for the ridge term along every axis."""
@@ -204,7 +209,7 @@ def _from_labels(fit: Fit, release: Releaser, multiplier: float) -> tuple[Array,
         mean = _noisy_label_mean(fit, release, multiplier)
         shares = {label: 0.5 * (1.0 + label * min(max(mean, -0.99), 0.99)) for label in (-1, 1)}
     else:
-        shares = dict(enumerate(release.gaussian_sum(objective.class_counts(), multiplier) / fit.n))
+        shares = dict(enumerate(release.gaussian_sum(class_counts(objective), multiplier) / fit.n))
     if objective.weighs_privately:
         rarest, commonest = 1.0 / (len(shares) * _MAX_WEIGHT), 1.0 / (len(shares) * _MIN_WEIGHT)
         objective._weigh_classes(
@@ -227,7 +232,7 @@ def _noisy_label_mean(fit: Fit, release: Releaser, multiplier: float) -> float:
 
     With little signal the weights are small, and an intercept of noise alone would decide most predictions.
     """
-    labels = fit.objective.label_sum()
+    labels = label_sum(fit.objective)
     mean = float(release.gaussian_sum(labels, multiplier)[0]) / fit.n
     noise = multiplier * labels.sensitivity(fit.neighbors) / fit.n
     stands_out = abs(mean) > 2.0 * noise or fit.objective.weighs_privately
@@ -246,7 +251,7 @@ def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
     """
     objective = fit.objective
     n_bins = _MAGNITUDE_BINS + math.ceil(0.25 * math.log2(objective.n_columns))
-    counts = objective.magnitude_counts(n_bins)
+    counts = magnitude_counts(objective, n_bins)
     noise = multiplier * counts.sensitivity(fit.neighbors) * np.sqrt(np.arange(1, n_bins + 1))
     reach = release.gaussian_sum(counts, multiplier).cumsum(axis=1)
     detected = reach > np.maximum(0.01 * reach.max(), 4.0 * noise)
@@ -304,7 +309,7 @@ def _row_norm(
     intercept = min(1.0, objective.row_norm) * scales[-1] if objective.fit_intercept else 0.0  # at most
     if intercept:
         bound, features[-1] = math.sqrt(max(row_norm**2 - intercept**2, 0.25 * row_norm**2)), 0.0
-    counts = objective.norm_counts(_NORM_BINS, RowScaling(features, bound))
+    counts = norm_counts(objective, _NORM_BINS, Transform.scaling(features, bound))
     noise = multiplier * counts.sensitivity(fit.neighbors)
     reach = release.gaussian_sum(counts, multiplier).cumsum()
     # A bin that only noise fills would give a bound many times too large: that must be rare.

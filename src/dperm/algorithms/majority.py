@@ -9,6 +9,7 @@ import numpy as np
 
 from dperm.algorithms.declaration import algorithm
 from dperm.algorithms.fit import Fit, FitResult, Terms
+from dperm.objective.counts import class_counts, label_sum
 
 
 @dataclass
@@ -53,7 +54,7 @@ def majority(fit: Fit, given: MajorityArguments) -> FitResult:
     multiplier = fit.noise_multiplier(budget, 1)
     release = fit.open("majority", budget)
     per_class = objective.loss.n_classes is not None
-    noisy = release.gaussian_sum(objective.class_counts() if per_class else objective.label_sum(), multiplier)
+    noisy = release.gaussian_sum(class_counts(objective) if per_class else label_sum(objective), multiplier)
     coef = np.zeros(objective.shape)
     # Shares are kept half a record away from 0 and 1.
     if per_class:

@@ -29,6 +29,7 @@ from dperm.algorithms.step_rules import Adam, HeavyBall
 from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
 from dperm.algorithms.suffix_average import average_of
 from dperm.mechanisms.batches import SecretBatches
+from dperm.objective.descents import check_places
 from dperm.objective.objective import Array
 from dperm.objective.projection import project
 
@@ -218,7 +219,7 @@ class MinibatchRun:
         objective, gaussian = fit.objective, sampling is Sampling.PERMUTATION
         if sampling is not Sampling.POISSON:
             fit.check_size_cap()
-            objective.check_places()
+            check_places(objective)
         multiplier = sigma_over_clip / fit.neighbors.sum_factor
         fit.check_gradient_noise(schedule.clip, multiplier, schedule.radius)
         momentum = 0.0 if self.optimizer == "adam" else schedule.momentum

@@ -27,8 +27,8 @@ from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.release import Releaser
+from dperm.objective.descents import DescentPlan, check_places, descent_sum_bounds, stochastic_descent
 from dperm.objective.objective import Array, Objective
-from dperm.objective.stochastic_descent import DescentPlan
 
 _LARGEST_EPSILON, _SMALLEST_DELTA = 1e4, 1e-200
 _NO_SCALES = ScaleNoise()
@@ -127,13 +127,13 @@ def opened(
     """
     objective, relation, steps = fit.objective, fit.neighbors, max(counts)
     if relation is Neighbours.REPLACE_ONE:
-        objective.check_places()
+        check_places(objective)
     if schedule.radius == math.inf:
         fit.check_growth(step_sizes(schedule.step_size, steps), 0.0, schedule.clip)
     scales.check_labels(fit)
     for possible in _possible_clips(objective, schedule.clip, scales):
         clip = check.clip_norm("clip", possible)
-        contribution, grid = objective.descent_sum_bounds(_plan(objective, schedule, steps, clip))
+        contribution, grid = descent_sum_bounds(objective, _plan(objective, schedule, steps, clip))
         if schedule.noise == "exact":
             gaussian_scale(sigma_over_clip * contribution, grid)
     cost = sampled_gaussian_cost(
@@ -172,7 +172,7 @@ def noisy_descent(
     """Run a descent that was charged; returns the mean of the iterates (`average`), or the last one."""
     objective, relation = fit.objective, fit.neighbors
     plan = _plan(objective, schedule, steps, schedule.clip, average=average, start=start)
-    descent = objective.stochastic_descent(plan, fresh_batches(bits, relation, fit.n, plan.batch_size))
+    descent = stochastic_descent(objective, plan, fresh_batches(bits, relation, fit.n, plan.batch_size))
     last, mean = release.noisy_descent(
         descent,
         sigma_over_clip / relation.sum_factor,

@@ -27,10 +27,19 @@ from dperm.algorithms.whitened_images import whitened_images
 from dperm.errors import InferenceWarning, warn_caller
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.release import Releaser
+from dperm.objective.gradients import check_sums
 from dperm.objective.objective import Array, Objective
-from dperm.objective.weighted_images import WeightedImages
+from dperm.objective.weighted_rows import (
+    check_weighted_sums,
+    residual_sums,
+    weighted_gradient_bounds,
+    weighted_gradient_sum,
+    weighted_hessian_sum,
+    weighted_squares_sum,
+    weighted_third_derivative_sum,
+)
 from dperm.private_values.bounded import Bounded
-from dperm.private_values.linear_map import LinearMap
+from dperm.private_values.transform import Transform
 
 
 def _columns(name: str, value: object) -> list[int]:
@@ -164,7 +173,7 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     smoothness = objective.loss.smoothness(1.0)
 
     # 2. gradient steps, averaged over the later half, and a rough Newton step
-    theta = np.zeros(images.dimension)
+    theta = np.zeros(len(images.values))
     path = []
     for _ in range(schedule.steps):
         theta = theta - sums.gradient(theta, noise["pilot"]) / smoothness
@@ -183,14 +192,14 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
 
     # 4. covariance from sampling and from noise
     spread, down_weighted = _spread_of_gradients(sums, theta, hessian, schedule, noise)
-    longest = objective.image_gradient_bounds(images)[0] * fit.neighbors.sum_factor
+    longest = weighted_gradient_bounds(objective, images)[0] * fit.neighbors.sum_factor
     of_gradients = math.hypot(first_weight * noise["first"], second_weight * noise["second"]) * longest / n
     noisy = of_gradients**2 * np.eye(len(theta)) + hessian.noise_times(evaluated - theta)
-    covariance = Covariance(hessian, spread / n, noisy, images.matrix.T)
+    covariance = Covariance(hessian, spread / n, noisy, images.values.T)
     effects = _marginal_effects(sums, theta, covariance, noise["effects"]) if schedule.effects else None
 
     result = fit.result(
-        images.matrix.T @ theta,
+        images.values.T @ theta,
         "Newton's method, Gaussian noise on counts and second moments of the rows and on sums of Hessians "
         "and of gradients, with long rows down-weighted in whitened coordinates",
         n_iter=schedule.steps + 3,
@@ -269,13 +278,13 @@ def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: dict[str, fl
     Weighted second moments of whitened rows are at most 1, and their Hessian is at most the smoothness.
     """
     objective = fit.objective
-    objective.check_sums(gram=True)
+    check_sums(objective, gram=True)
     kept = _kept(fit, schedule)
     d, length = len(kept), math.sqrt(schedule.leverage * len(kept))
-    images = WeightedImages(LinearMap.rounding(kept), length)
+    images = Transform.rounding(kept, length)
     check.clip_norm("the clip that the loss implies", objective.loss.lipschitz(length))
-    objective.check_images(images)
-    bound, grid = objective.image_gradient_bounds(images)
+    check_weighted_sums(objective, images)
+    bound, grid = weighted_gradient_bounds(objective, images)
     largest = max(noise["pilot"], noise["rough"], noise["first"], noise["second"])
     gaussian_scale(largest * fit.neighbors.sum_factor * bound, grid)
     relative = noise["hessian"] * math.sqrt(fit.neighbors.sum_factor) * length**2
@@ -303,31 +312,31 @@ class _Sums:
 
     fit: Fit
     release: Releaser
-    images: WeightedImages
+    images: Transform
 
     @property
     def objective(self) -> Objective:
         return self.fit.objective
 
     def weights(self, theta: Array) -> Array:
-        return self.images.matrix.T @ theta
+        return self.images.values.T @ theta
 
     def mean(self, private: Bounded, multiplier: float) -> Array:
         return self.release.gaussian_sum(private, multiplier) / self.fit.n
 
     def gradient(self, theta: Array, multiplier: float) -> Array:
         w = self.weights(theta)
-        private = self.objective.image_gradient_sum(w, self.images)
+        private = weighted_gradient_sum(self.objective, w, self.images)
         gradient = self.mean(private, multiplier)
         self.fit.report(len(self.fit.history) + 1, w, gradient=gradient)
         return gradient
 
     def hessian(self, theta: Array, multiplier: float) -> Spectrum:
-        private = self.objective.image_hessian_sum(self.weights(theta), self.images)
+        private = weighted_hessian_sum(self.objective, self.weights(theta), self.images)
         return Spectrum.released(self.release, private, multiplier, self.fit.n)
 
     def residuals(self, theta: Array, multiplier: float, *which: int) -> Array:
-        return self.mean(self.objective.residual_sums(self.weights(theta), self.images, which), multiplier)
+        return self.mean(residual_sums(self.objective, self.weights(theta), self.images, which), multiplier)
 
 
 def _spread_of_gradients(
@@ -338,7 +347,7 @@ def _spread_of_gradients(
     which = (0,) if robust or loss.classification else (0, 1, 2)
     down_weighted, *moments = sums.residuals(theta, noise["residuals"], *which)
     if robust:
-        private = sums.objective.image_squares_sum(sums.weights(theta), sums.images)
+        private = weighted_squares_sum(sums.objective, sums.weights(theta), sums.images)
         squares = Spectrum.released(sums.release, private, noise["squares"], sums.fit.n)
         return squares.through(np.maximum(squares.values, 0.0)), float(down_weighted)
     matrix = hessian.through(hessian.floored())
@@ -353,7 +362,9 @@ def _marginal_effects(sums: _Sums, theta: Array, covariance: Covariance, multipl
     n, n_columns, smoothness = sums.fit.n, sums.objective.n_columns, sums.objective.loss.smoothness(1.0)
     (share,) = sums.residuals(theta, multiplier, 2)
     mean = smoothness * share
-    third = sums.mean(sums.objective.image_third_sum(sums.weights(theta), sums.images), multiplier)
+    third = sums.mean(
+        weighted_third_derivative_sum(sums.objective, sums.weights(theta), sums.images), multiplier
+    )
     w = sums.weights(theta)[:n_columns]
     jacobian = mean * covariance.to_weights[:n_columns] + np.outer(w, third)
     whole, sampling, cautious = (np.diag(each) for each in covariance.through(jacobian))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dperm.mechanisms.release import Releaser
+from dperm.objective.moments import DIAGONAL, symmetric_matrix
 from dperm.objective.objective import Array
-from dperm.objective.second_moments import DIAGONAL, symmetric_matrix
 from dperm.private_values.bounded import Bounded
 
 

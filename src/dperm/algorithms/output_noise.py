@@ -25,8 +25,8 @@ from dperm.algorithms.settings import one_of
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
 from dperm.mechanisms.release import Releaser
 from dperm.objective.bounded_training import Training, check_record_count
+from dperm.objective.descents import Indices
 from dperm.objective.objective import Array, Objective
-from dperm.objective.stochastic_descent import Indices
 from dperm.private_values.bounded import Bounded, result_grid
 
 #: Note on several phases in a privacy statement.

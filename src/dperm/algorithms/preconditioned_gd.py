@@ -59,6 +59,7 @@ from dperm.algorithms.whitened_clips import (
     whitened_clip,
 )
 from dperm.losses import Loss
+from dperm.objective.gradients import check_sums, mapped_gradient_sum
 from dperm.objective.objective import Array, Objective
 
 
@@ -299,7 +300,7 @@ def preconditioned_gd(fit: Fit, given: PreconditionedGDArguments) -> FitResult:
     average = average_of(schedule.steps, schedule.tail, extended="tail" not in given.chosen)
     for t in range(1, schedule.steps + 1):
         # 2. noisy gradient in these coordinates
-        gradient_sum = objective.mapped_gradient_sum(w, clip, linear_map)
+        gradient_sum = mapped_gradient_sum(objective, w, clip, linear_map)
         sensitivity = gradient_sum.sensitivity(fit.neighbors)
         gradient = release.gaussian_sum(gradient_sum, noise.gradient) / fit.n
         if objective.l2 > 0.0:
@@ -339,10 +340,10 @@ def _long_rows(problem: PublicProblem, moments: str) -> tuple[float, float]:
 def _check_moments(fit: Fit, moments: str) -> None:
     """ValueError if they cannot be summed, or the gradients mapped; a warning if that will be slow."""
     if moments in ("gram", "columns") or fit.objective.dimension <= MANY_WEIGHTS:
-        fit.objective.check_sums(gram=True)  # also for mapped gradients, whatever the moments
+        check_sums(fit.objective, gram=True)  # also for mapped gradients, whatever the moments
         fit.warn_if_slow("preconditioned_gd", "moments='diagonal'")
     elif moments == "diagonal":
-        fit.objective.check_sums(moment_clip=squares_clip(fit.objective.row_norm, fit.objective.dimension))
+        check_sums(fit.objective, moment_clip=squares_clip(fit.objective.row_norm, fit.objective.dimension))
 
 
 @dataclass(frozen=True)
@@ -430,7 +431,7 @@ def _stable_for_ridge(fit: Fit, found: Whitening, step: float, momentum: float) 
     """The step size, or what heavy ball is stable with along every axis of the ridge term."""
     if fit.objective.l2 == 0.0:
         return step
-    steepest = fit.objective.l2 * float(found.linear_map.singular_values()[0]) ** 2
+    steepest = fit.objective.l2 * float(found.linear_map.singular_values[0]) ** 2
     return min(step, 1.5 * (1.0 + momentum) / steepest)
 
 

@@ -20,6 +20,7 @@ from dperm.losses import Absolute
 from dperm.losses.weighted import unweighted
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.release import Releaser
+from dperm.objective.counts import distance_counts, slope_bounds, slope_sum
 from dperm.objective.objective import Array
 
 _STEPS = 8
@@ -69,7 +70,7 @@ def check_noise_of_constant(fit: Fit, multiplier: float) -> None:
     """Raise ValueError unless slopes can be summed, and noise with this multiplier added to the sums."""
     loss = fit.objective.loss
     for distance in (loss.target_bound, LEAST_SPREAD * 0.5**_STEPS * loss.target_bound):
-        slopes = fit.objective._slope_bounds(steepest_slope(loss, distance))
+        slopes = slope_bounds(fit.objective, steepest_slope(loss, distance))
         gaussian_scale(multiplier * slopes.clip * fit.neighbors.sum_factor, slopes.grid)
 
 
@@ -90,7 +91,7 @@ def _prediction(fit: Fit, release: Releaser, multiplier: float, farthest: float)
     curvature = unweighted(loss).smoothness(1.0)
     for _ in range(_STEPS):
         clip = steepest_slope(loss, distance)
-        slopes = objective.slope_sum(prediction, clip)
+        slopes = slope_sum(objective, prediction, clip)
         noise = multiplier * slopes.sensitivity(fit.neighbors) / fit.n
         slope = release.gaussian_sum(slopes, multiplier)[0] / fit.n
         newton = clip >= 0.5 * distance * curvature
@@ -108,7 +109,7 @@ def _spread(fit: Fit, release: Releaser, multiplier: float, prediction: float) -
     large. So it is the larger of two distances: one that is certainly exceeded by some targets, and that of
     the widest normal distribution that the counts allow.
     """
-    counts = fit.objective.distance_counts(prediction, _DISTANCE_BINS)
+    counts = distance_counts(fit.objective, prediction, _DISTANCE_BINS)
     farthest = MOST_SPREAD * fit.objective.loss.target_bound
     ends = farthest * np.exp2(-0.5 * np.arange(_DISTANCE_BINS + 1))
     noise = multiplier / _PRECISION * counts.sensitivity(fit.neighbors) / fit.n

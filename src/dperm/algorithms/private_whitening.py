@@ -10,10 +10,9 @@ import numpy as np
 from dperm.algorithms.fit import MANY_WEIGHTS, Fit
 from dperm.algorithms.learned_coordinates import ridge_as_norm
 from dperm.mechanisms.release import Releaser
+from dperm.objective.moments import DIAGONAL, denoised, gram_sum, mean_weight, moment_sums, symmetric_matrix
 from dperm.objective.objective import Array, Objective
-from dperm.objective.row_scaling import RowScaling
-from dperm.objective.second_moments import DIAGONAL, denoised, mean_weight, symmetric_matrix
-from dperm.private_values.linear_map import DiagonalMap, LinearMap
+from dperm.private_values.transform import Transform
 
 # Share of the weights that shrinkage leaves with labels where second moments are all the ridge's, and the
 # largest standard deviation of predictions from their noise: the loss hardly depends on weights that short,
@@ -35,7 +34,7 @@ class Whitening:
     clip is lower, too, but gradients of a typical length are not clipped for that.
     """
 
-    linear_map: LinearMap | DiagonalMap
+    linear_map: Transform
     of_rows: float  # trace of the second moments there
     with_ridge: float  # and together with those of the ridge
     longest: float  # bound on the row norms, in units of a typical one; 0 if that is not known
@@ -71,7 +70,7 @@ class Whitening:
 
 
 def private_whitening(
-    fit: Fit, release: Releaser, multiplier: float, moments: str, scaling: RowScaling
+    fit: Fit, release: Releaser, multiplier: float, moments: str, scaling: Transform
 ) -> Whitening:
     """Release second moments of rows in these units, and whiten with them.
 
@@ -84,7 +83,7 @@ def private_whitening(
     moments : {"gram", "columns", "diagonal", "none"}
         Whether to whiten by the Gram matrix, by the means and mean squares of the columns, by a diagonal
         matrix from these, or not at all.
-    scaling : RowScaling
+    scaling : Transform
     """
     if moments == "diagonal":
         return _by_diagonal(fit.objective, release, multiplier, scaling)
@@ -94,9 +93,9 @@ def private_whitening(
     return _by_matrix(fit.objective, scaling, *noisy_moments(fit.objective, release, multiplier, scaling))
 
 
-def _by_matrix(objective: Objective, scaling: RowScaling, second_moments: Array, noise: float) -> Whitening:
+def _by_matrix(objective: Objective, scaling: Transform, second_moments: Array, noise: float) -> Whitening:
     """By the inverse square root of the second moments, with noise of that size on their entries."""
-    row_norm, scales = scaling.row_norm, scaling.column_scales
+    row_norm, scales = scaling.row_norm, scaling.values
     values, vectors = np.linalg.eigh(second_moments)
     values = np.maximum(values, 0.0)
     floor = _floor(float(values[-1]), noise, row_norm)
@@ -114,21 +113,19 @@ def _by_matrix(objective: Objective, scaling: RowScaling, second_moments: Array,
     if np.ptp(scales) > 0.0:
         matrix = _with_smaller_condition(matrix, objective.largest_condition)
     return Whitening(
-        LinearMap.rounding(matrix), of_rows, with_ridge, longest, typical_ridge_share=max(typical_share, 0.0)
+        Transform.rounding(matrix), of_rows, with_ridge, longest, typical_ridge_share=max(typical_share, 0.0)
     )
 
 
-def _by_diagonal(
-    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
-) -> Whitening:
+def _by_diagonal(objective: Objective, release: Releaser, multiplier: float, scaling: Transform) -> Whitening:
     """By the roots of the mean squares of the columns, which takes no square matrices."""
-    row_norm, scales = scaling.row_norm, scaling.column_scales
+    row_norm, scales = scaling.row_norm, scaling.values
     mean, squares, noise_of_mean, noise = _noisy_means(objective, release, multiplier, scaling)
     squares = np.maximum(squares, 0.0)
     floor = _floor(float(squares.max()), 0.5 * noise, row_norm)
     with_ridge = squares + _ridge(objective, scales) if objective.l2 > 0.0 else squares
-    diagonal = DiagonalMap.rounding(scales / np.sqrt(with_ridge + floor), objective.largest_condition)
-    there = (diagonal.factors / scales) ** 2
+    diagonal = Transform.powers_of_two(scales / np.sqrt(with_ridge + floor), objective.largest_condition)
+    there = (diagonal.values / scales) ** 2
     of_rows = max(float(there @ squares), SHORTEST_ROW**2)
     return Whitening(
         diagonal,
@@ -140,16 +137,16 @@ def _by_diagonal(
     )
 
 
-def _by_nothing(objective: Objective, scaling: RowScaling) -> Whitening:
+def _by_nothing(objective: Objective, scaling: Transform) -> Whitening:
     """Units in which the rows have norm ``sqrt(dimension)`` at most, or up to sqrt(2) times as much."""
-    d, scales = objective.dimension, scaling.column_scales
+    d, scales = objective.dimension, scaling.values
     unit = math.sqrt(d) / scaling.row_norm
     if d > MANY_WEIGHTS:
         # A power of two, so that scales are rounded as in other algorithms, whatever the row norm.
         unit = 2.0 ** round(math.log2(unit))
-        linear_map: LinearMap | DiagonalMap = DiagonalMap.rounding(unit * scales, objective.largest_condition)
+        linear_map: Transform = Transform.powers_of_two(unit * scales, objective.largest_condition)
     else:
-        linear_map = LinearMap.rounding(np.diag(unit * scales))
+        linear_map = Transform.rounding(np.diag(unit * scales))
     square = (unit * scaling.row_norm) ** 2
     return Whitening(linear_map, of_rows=square, with_ridge=square, longest=0.0)
 
@@ -179,17 +176,17 @@ def _with_smaller_condition(matrix: Array, largest: float) -> Array:
 
 
 def _noisy_gram(
-    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
+    objective: Objective, release: Releaser, multiplier: float, scaling: Transform
 ) -> tuple[Array, float]:
     """An estimate of ``E[z z^T]`` from the Gram matrix, and the noise of a diagonal entry."""
-    gram = objective.gram_sum(scaling=scaling)
+    gram = gram_sum(objective, transform=scaling)
     noise = multiplier * gram.sensitivity(release.neighbors) / (DIAGONAL * objective.n_public)
     noisy = symmetric_matrix(release.gaussian_sum(gram, multiplier)) / objective.n_public
     return denoised(noisy, noise), noise
 
 
 def _noisy_columns(
-    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
+    objective: Objective, release: Releaser, multiplier: float, scaling: Transform
 ) -> tuple[Array, float]:
     """An estimate of ``E[z z^T]``, a rank-one plus a diagonal matrix, and half the noise of an entry."""
     mean, squares, _, noise = _noisy_means(objective, release, multiplier, scaling)
@@ -206,12 +203,12 @@ def squares_clip(row_norm: float, dimension: int) -> float:
 
 
 def _noisy_means(
-    objective: Objective, release: Releaser, multiplier: float, scaling: RowScaling
+    objective: Objective, release: Releaser, multiplier: float, scaling: Transform
 ) -> tuple[Array, Array, float, float]:
     """Estimates of ``E[z]`` and of ``E[z_j^2]``, and the noise of an entry of each."""
     d, n, row_norm = objective.dimension, objective.n_public, scaling.row_norm
     clip = squares_clip(row_norm, d)
-    sums = objective.moment_sums(clip, scaling=scaling)
+    sums = moment_sums(objective, clip, transform=scaling)
     noise = multiplier * sums.sensitivity(release.neighbors) / n
     weight = mean_weight(clip, row_norm, math.sqrt(sums.grid))
     mean, squares = release.gaussian_sum(sums, multiplier).reshape(2, d) / n

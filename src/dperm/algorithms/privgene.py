@@ -40,6 +40,7 @@ from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.rules_of_thumb import steeper_on_one_side, typical_loss_at_start
 from dperm.algorithms.settings import Schedule, Setting
 from dperm.losses import Loss
+from dperm.objective.losses import coordinate_loss_sums
 from dperm.objective.objective import Array, Objective
 
 
@@ -263,7 +264,7 @@ def privgene(fit: Fit, given: PrivGeneArguments) -> FitResult:
     for generation in range(1, schedule.generations + 1):
         # 1. losses of the parent and of its offspring along the axes
         clip = 2.0 * h * schedule.entry_bound * _slope(objective)
-        scores = objective.coordinate_loss_sums(w, h, clip, intercept_stride=h * axes[-1])
+        scores = coordinate_loss_sums(objective, w, h, clip, intercept_stride=h * axes[-1])
         ridge = fit.n * _penalty_changes(objective, w, h * axes)
         if fit.as_published:  # the parent is not a candidate
             ridge[-1] = 4.0 * fit.n * clip + 2.0 * np.abs(ridge).max()

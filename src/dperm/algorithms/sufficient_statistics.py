@@ -19,16 +19,19 @@ from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, scales_to
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Setting
 from dperm.mechanisms.noise import LARGEST_SCALE
-from dperm.objective.objective import Array, Objective
-from dperm.objective.second_moments import (
+from dperm.objective.gradients import check_sums
+from dperm.objective.moments import (
     DIAGONAL,
     OFF_DIAGONAL,
     bound_before_rounding,
+    gram_sum,
+    regression_sums,
     row_grid,
     symmetric_matrix,
     target_sensitivities,
     unweighted_symmetric_matrix,
 )
+from dperm.objective.objective import Array, Objective
 
 
 class SufficientStatisticsArguments(LearnedScales, PublishedTerms):
@@ -86,7 +89,7 @@ def sufficient_statistics(fit: Fit, given: SufficientStatisticsArguments) -> Fit
     array([ 1., -1.])
     """
     objective = fit.objective
-    objective.check_sums(gram=True)
+    check_sums(objective, gram=True)
     if objective.loss.target_bound == math.inf:
         raise ValueError("sufficient_statistics needs SquaredError(target_bound=...), a public bound on |y|")
     fit.warn_if_slow("sufficient_statistics", "noisy_gd")
@@ -138,11 +141,12 @@ def _one_release(fit: Fit, given: SufficientStatisticsArguments) -> FitResult:
     limit = objective.loss.target_bound if spread == math.inf else _spreads(frame.problem) * spread
     factor = weight * norm / limit
     # 2. noisy second moments, and products with the targets' distances from the constant
-    sums = objective.gram_sum(
+    sums = gram_sum(
+        objective,
         target_factor=factor,
         target_centre=float(frame.start[-1]) if spread < math.inf else 0.0,
         target_limit=limit,
-        scaling=frame.scaling,
+        transform=frame.scaling,
     )
     noisy = symmetric_matrix(release.gaussian_sum(sums, multiplier), target=True) / fit.n
     noise = multiplier * sums.sensitivity(fit.neighbors) / (DIAGONAL * fit.n)
@@ -182,7 +186,7 @@ def _adassp(fit: Fit) -> FitResult:
     release = fit.open("sufficient_statistics", budget)
 
     factor = objective.row_norm / objective.loss.target_bound  # targets on the scale of the rows
-    smallest, moments, products = objective.regression_sums(factor)
+    smallest, moments, products = regression_sums(objective, factor)
     # 1. a lower bound on the smallest eigenvalue
     lowest = release.gaussian_sum(smallest, multiplier)[0] - log_term / part * square
     # 2. a ridge that outweighs the noise on the others

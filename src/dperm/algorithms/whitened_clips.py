@@ -108,7 +108,7 @@ def _clips_under_ridge(
     loss, scaling = problem.loss, coordinates.scaling
     if loss.classification or not problem.private or problem.l2 == 0.0:
         return 0.0, math.inf
-    there = replace(problem, l2=problem.l2 * float(np.median(scaling.column_scales)) ** 2)
+    there = replace(problem, l2=problem.l2 * float(np.median(scaling.values)) ** 2)
     least, most, slope = 0.0, math.inf, loss.lipschitz(1.0)
     if slope == math.inf and loss.smoothness(1.0) == math.inf:  # slopes grow slowly with the distance
         slope = largest_weight(loss)

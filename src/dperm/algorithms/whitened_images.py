@@ -8,11 +8,11 @@ import numpy as np
 
 from dperm.algorithms.noisy_spectrum import Spectrum
 from dperm.mechanisms.release import Releaser
+from dperm.objective.counts import norm_counts
 from dperm.objective.objective import Array, Objective
-from dperm.objective.row_scaling import RowScaling
-from dperm.objective.weighted_images import WeightedImages
+from dperm.objective.weighted_rows import leverage_counts, weighted_gram_sum
 from dperm.private_values.bounded import Bounded
-from dperm.private_values.linear_map import LinearMap
+from dperm.private_values.transform import Transform
 
 
 def whitened_images(
@@ -24,7 +24,7 @@ def whitened_images(
     norms: float,
     gram: float,
     table: float,
-) -> WeightedImages:
+) -> Transform:
     """Whiten by two noisy Gram matrices, the second in the coordinates of the first.
 
     `kept` has a unit row for each of the k columns to use; images of squared norm above ``leverage k`` are
@@ -34,18 +34,18 @@ def whitened_images(
     unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))  # rows have norms up to about 1
     matrix, length = unit * kept, math.sqrt(leverage * len(kept))
     for bound in (_typical_norm(objective, release, norms, unit), length):
-        images = WeightedImages(LinearMap.rounding(matrix), bound)
-        moments = Spectrum.released(release, objective.image_gram_sum(images), gram, objective.n_public)
-        matrix = (moments.vectors / np.sqrt(moments.floored())).T @ images.matrix
-    images = WeightedImages(LinearMap.rounding(matrix), length)
-    factors = _factors_of_rare_axes(release, objective.leverage_counts(images, _TABLE_BINS), table)
-    return WeightedImages(LinearMap.rounding(factors[:, np.newaxis] * images.matrix), length)
+        images = Transform.rounding(matrix, bound)
+        moments = Spectrum.released(release, weighted_gram_sum(objective, images), gram, objective.n_public)
+        matrix = (moments.vectors / np.sqrt(moments.floored())).T @ images.values
+    images = Transform.rounding(matrix, length)
+    factors = _factors_of_rare_axes(release, leverage_counts(objective, images, _TABLE_BINS), table)
+    return Transform.rounding(factors[:, np.newaxis] * images.values, length)
 
 
 def _typical_norm(objective: Objective, release: Releaser, multiplier: float, unit: float) -> float:
     """A norm that at most 5 % of the rows exceed, according to a noisy histogram."""
     bound = unit * objective.row_norm
-    counts = objective.norm_counts(_NORM_BINS, RowScaling(np.full(objective.dimension, unit), bound))
+    counts = norm_counts(objective, _NORM_BINS, Transform.scaling(np.full(objective.dimension, unit), bound))
     noise = multiplier * counts.sensitivity(release.neighbors)
     reach = release.gaussian_sum(counts, multiplier).cumsum()
     reached = reach > max(0.05 * objective.n_public, 3.0 * noise * math.sqrt(_NORM_BINS))

@@ -19,8 +19,10 @@ from dperm.mechanisms.hooks import watch_releases
 from dperm.mechanisms.records import PerturbedMinimum
 from dperm.mechanisms.release import Releaser
 from dperm.mechanisms.without_privacy import release_without_privacy
-from dperm.objective.objective import Objective
-from dperm.objective.stochastic_descent import Batches, Descended, Indices, StochasticDescent
+from dperm.objective.descents import Batches, Descended, Indices, StochasticDescent
+from dperm.objective.gradients import clipped_gradient_sum
+from dperm.objective.hooks import watch_sums
+from dperm.objective.objective import Objective, sampled
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.secret_rows import SecretRows
 
@@ -120,52 +122,56 @@ class Transcript:
             twins = _Twins(data.objective, other.objective, own_first)
         else:
             twins = _KnownBatches(data, other, own_first, self.known_batches)
-        with watch_releases(twins.watch):
-            self.run(cast(Objective, twins), seed)
+        with watch_sums(twins.watch_sum), watch_releases(twins.watch):
+            self.run(data.objective, seed)
         return -twins.log_ratio if own_first else twins.log_ratio
 
 
 class _Twins:
-    """Stands in for an objective, and stores each bounded sum together with the same sum on a neighbour."""
+    """Stores each bounded sum together with the same sum on a neighbour, and follows their releases."""
 
     def __init__(self, own: Objective, other: Objective, own_first: bool) -> None:
         self._own, self._other, self._own_first = own, other, own_first
         self._sums: dict[int, tuple[Bounded, Bounded | _FullSums | None]] = {}
+        self._samples: dict[int, tuple[Objective, SecretRows]] = {}  # objectives of secret batches
         self.log_ratio = 0.0  # log-likelihood ratio of everything released so far, own over other
 
-    def __getattr__(self, name: str) -> Any:
-        own = getattr(self._own, name)
-        if not callable(own) or isinstance(own, type):
-            return own
-        other = getattr(self._other, name)
-
-        def on_both(*args: Any, **kwargs: Any) -> Any:
-            result = own(*args, **kwargs)
-            rows = kwargs.pop("rows", None)
-            if isinstance(result, Bounded):
-                full = partial(own, *args, **kwargs), partial(other, *args, **kwargs)
-                self._sums[id(result)] = result, self._twin(*full, rows)
-            elif isinstance(result, tuple | list) and all(isinstance(each, Bounded) for each in result):
-                for each, twin in zip(result, other(*args, **kwargs), strict=True):
-                    self._sums[id(each)] = each, twin
+    def watch_sum(self, function: Callable[..., Any], objective: Objective, *args: Any, **kwargs: Any) -> Any:
+        """Compute a sum, on both data sets."""
+        result = function(objective, *args, **kwargs)
+        if isinstance(result, Objective):  # on a secret batch
+            self._samples[id(result)] = result, args[0]
             return result
+        if id(objective) in self._samples:
+            self._note_sampled(result, self._samples[id(objective)][1], function, *args, **kwargs)
+            return result
+        rows = kwargs.pop("rows", None)
+        own, other = (
+            partial(function, each, *args, **kwargs) for each in (objective, self._twin_of(objective))
+        )
+        if isinstance(result, Bounded):
+            self._sums[id(result)] = result, self._twin(own, other, rows)
+        else:
+            for each, twin in zip(result, other(), strict=True):
+                self._sums[id(each)] = each, twin
+        return result
 
-        setattr(self, name, on_both)
-        return on_both
+    def _twin_of(self, objective: Objective) -> Objective:
+        """The other data set with the loss and the ridge term of this objective."""
+        if objective is self._own:
+            return self._other
+        return self._other.with_loss(objective.loss).with_ridge(objective.l2)
 
-    def _sampled(self, rows: SecretRows) -> _SampledTwins:
-        """In place of the objective of a secret batch."""
-        return _SampledTwins(self, rows)
-
-    def _note_sampled(self, result: Bounded, rows: SecretRows, name: str, *args: Any, **kwargs: Any) -> None:
+    def _note_sampled(
+        self, result: Bounded, rows: SecretRows, function: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> None:
         """Store a gradient sum over a secret batch with what the observer knows of it; choices with None."""
-        if name == "clipped_loss_sums":
+        if function.__name__ == "clipped_loss_sums":
             self._sums[id(result)] = result, None
             return
 
         def of(data: Objective, rows: SecretRows | None = None) -> Bounded:
-            records = data if rows is None else data._sampled(rows)
-            return cast(Bounded, getattr(records, name)(*args, **kwargs))
+            return cast(Bounded, function(data if rows is None else sampled(data, rows), *args, **kwargs))
 
         self._sums[id(result)] = result, self._twin(partial(of, self._own), partial(of, self._other), rows)
 
@@ -212,7 +218,7 @@ class _Twins:
         iterates, released = self._run_noting_iterates(releaser, method, private, noise_multiplier, **kwargs)
         rate = plan.batch_size / self._own.n_public
         for step, w in enumerate(iterates[:-1]):
-            own, other = (each.clipped_gradient_sum(w, plan.clip) for each in (self._own, self._other))
+            own, other = (clipped_gradient_sum(each, w, plan.clip) for each in (self._own, self._other))
             full = self._full_sums(own, other, rate)
             noisy_sum = self._noisy_sum(private, iterates, step)
             ratio = _sampled_log_ratio(releaser, private, full, noisy_sum, noise_multiplier)
@@ -247,26 +253,6 @@ class _Twins:
         w, after = iterates[step : step + 2]
         direction = (w - after) / private.plan.step_sizes(step, 1)[0] - self._own.penalty_gradient(w)
         return np.asarray(direction * private.plan.batch_size)
-
-
-class _SampledTwins:
-    """Stands in for the objective of a secret batch."""
-
-    def __init__(self, twins: _Twins, rows: SecretRows) -> None:
-        self._twins, self._rows = twins, rows
-        self._sample = twins._own._sampled(rows)
-
-    def __getattr__(self, name: str) -> Any:
-        own = getattr(self._sample, name)
-        if not callable(own):
-            return own
-
-        def noted(*args: Any, **kwargs: Any) -> Bounded:
-            result: Bounded = own(*args, **kwargs)
-            self._twins._note_sampled(result, self._rows, name, *args, **kwargs)
-            return result
-
-        return noted
 
 
 class _KnownBatches(_Twins):
@@ -312,7 +298,7 @@ class _KnownBatches(_Twins):
         for step, batch in batches.found:
             w, rows = iterates[step], SecretRows(lambda start, stop, batch=batch: batch, 1.0)  # type: ignore[misc]
             own, other = (
-                each.clipped_gradient_sum(w, private.plan.clip, rows=rows)
+                clipped_gradient_sum(each, w, private.plan.clip, rows=rows)
                 for each in (self._own, self._other)
             )
             noisy_sum = self._noisy_sum(private, iterates, step)

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from dperm._kernels.samplers import PoissonDraw, RandomBits, uniform_words
 from dperm.accounting.subsampling import Sampling
 from dperm.errors import DataError
-from dperm.mechanisms.hooks import set_within
 from dperm.mechanisms.random_source import DerivedSource
 from dperm.mechanisms.sampling import (
     permutation,
@@ -25,6 +24,7 @@ from dperm.mechanisms.sampling import (
     poisson_sample,
     sample_without_replacement,
 )
+from dperm.objective.hooks import set_within
 from dperm.private_values.secret_rows import SecretRows
 
 #: Called with each batch before it is used; returns the batch to use.

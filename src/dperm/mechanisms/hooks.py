@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dperm._kernels.samplers import GaussianDraw
 from dperm.mechanisms.noise import gaussian_draw, gaussian_integers, norm_laplace_integers
 from dperm.mechanisms.selection import exponential_mechanism, permute_and_flip, report_noisy_min
+from dperm.objective.hooks import set_within
 
 Release = TypeVar("Release", bound=Callable[..., Any])
 Value = TypeVar("Value")
@@ -24,16 +25,6 @@ Value = TypeVar("Value")
 Watcher = Callable[..., Any]
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
-
-
-@contextmanager
-def set_within(variable: ContextVar[Value], value: Value) -> Iterator[None]:
-    """Set a context variable inside the block."""
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
 
 
 def watch_releases(watcher: Watcher) -> AbstractContextManager[None]:

@@ -31,10 +31,16 @@ from dperm.mechanisms.noise import check_epsilon, check_norm_laplace, gaussian_s
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.records import PerturbedMinimum, ReleaseRecord, gaussian_release
 from dperm.mechanisms.selection import dyadic_rate
+from dperm.objective.descents import Descended, NoiseSource, StochasticDescent
+from dperm.objective.gradients import (
+    batch_sum_bounds,
+    clipped_gradient_sum,
+    mapped_gradient_sum,
+    noisy_batch_sums,
+)
 from dperm.objective.objective import Objective
-from dperm.objective.stochastic_descent import Descended, NoiseSource, StochasticDescent
 from dperm.private_values.bounded import Bounded
-from dperm.private_values.linear_map import DiagonalMap
+from dperm.private_values.transform import Transform
 
 Array = NDArray[np.float64]
 
@@ -169,11 +175,11 @@ class Releaser:
         clip: float,
         steps: int,
         radius: float = math.inf,
-        linear_map: DiagonalMap | None = None,
+        linear_map: Transform | None = None,
     ) -> Callable[[Array], Array]:
         """Release noisy sums of clipped gradients over successive secret batches.
 
-        The returned ``noisy_sum(w)`` is :meth:`gaussian_sum` of ``objective.clipped_gradient_sum(w, clip,
+        The returned ``noisy_sum(w)`` is :meth:`gaussian_sum` of ``clipped_gradient_sum(objective, w, clip,
         radius=radius, rows=next(batches))``, bit for bit. If this process holds the records, all `steps` of
         them are charged here, before the first number is drawn. A step is then one call of compiled code,
         which draws the noise and the next batch during the pass over the current one.
@@ -189,15 +195,15 @@ class Releaser:
             See :meth:`dperm.Objective.clipped_gradient_sum`.
         steps : int
             Number of sums.
-        linear_map : DiagonalMap, optional
+        linear_map : Transform, optional
             For sums as in :meth:`dperm.Objective.mapped_gradient_sum`.
         """
         if draws_ahead():
-            contribution, grid = objective._batch_sum_bounds(clip, radius, linear_map)
+            contribution, grid = batch_sum_bounds(objective, clip, radius, linear_map)
             sensitivity = contribution * self.neighbors.sum_factor
             sigma = noise_multiplier * sensitivity
             noise = samplers().gaussian_ahead(self._bits, sigma, grid_exponent(grid), objective.shape)
-            noisy_sum = objective._noisy_batch_sums(batches, noise, steps, clip, radius, linear_map)
+            noisy_sum = noisy_batch_sums(objective, batches, noise, steps, clip, radius, linear_map)
             if noisy_sum is not None:
                 event = gaussian_release(noise_multiplier)
                 self._spend(ReleaseRecord(event, sensitivity, sigma, grid, count=steps))
@@ -207,9 +213,9 @@ class Releaser:
         def one_by_one(w: Array) -> Array:
             rows = next(samples)
             if linear_map is None:
-                private = objective.clipped_gradient_sum(w, clip, radius=radius, rows=rows)
+                private = clipped_gradient_sum(objective, w, clip, radius=radius, rows=rows)
             else:
-                private = objective.mapped_gradient_sum(w, clip, linear_map, rows=rows)
+                private = mapped_gradient_sum(objective, w, clip, linear_map, rows=rows)
             return self.gaussian_sum(private, noise_multiplier)
 
         return one_by_one

@@ -25,8 +25,9 @@ def release_without_privacy(private: Bounded) -> NotPrivateArray:
     Examples
     --------
     >>> import dperm
+    >>> from dperm.objective.gradients import clipped_gradient_sum
     >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1])
-    >>> gradient = release_without_privacy(objective.clipped_gradient_sum([0.0], clip=1.0))
+    >>> gradient = release_without_privacy(clipped_gradient_sum(objective, [0.0], clip=1.0))
     >>> gradient, gradient.private
     (NOT PRIVATE ([-0.75]), False)
     """

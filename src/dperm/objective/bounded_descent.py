@@ -23,8 +23,8 @@ from dperm.accounting.permutation_sensitivity import (
     unbounded_iterate_radius,
 )
 from dperm.losses import Loss
+from dperm.objective.descents import DescentPlan, Indices, StepRule, sgd_weights
 from dperm.objective.objective import Array, Objective
-from dperm.objective.stochastic_descent import DescentPlan, Indices, StepRule
 from dperm.private_values.bounded import Bounded
 
 #: Bound on the relative error of computed gradients and projections.
@@ -135,7 +135,7 @@ class BoundedDescent:
     def train(self, objective: Objective) -> Bounded:
         """Run on the records."""
         bounds = {relation.value: self.sensitivity(relation) for relation in Neighbours}
-        return objective.sgd_weights(self.plan, self.order, **bounds)
+        return sgd_weights(objective, self.plan, self.order, **bounds)
 
     def _exact_sensitivity(self, change: float) -> float:
         """Sensitivity in exact arithmetic, for gradients of the record that are at most `change` apart."""

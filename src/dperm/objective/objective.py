@@ -1,30 +1,49 @@
-"""The empirical risk of a linear model on a data set, and its private sums."""
+"""The empirical risk of a linear model on a data set: records, loss and public bounds."""
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm._kernels.samplers import GaussianDraw
-from dperm.data.passes import ClippedGradientSum, NoisyBatches
-from dperm.losses import Loss
-from dperm.objective.arguments import check_memory, clip_bound, upper_bound
-from dperm.objective.descents import Descents
-from dperm.objective.empirical_risk import INSIDE_BALL
-from dperm.objective.loss_sums import LossSums
-from dperm.objective.mapped_gradients import MappedGradients
-from dperm.objective.weighted_images import WeightedImageSums
-from dperm.private_values.bounded import Bounded
-from dperm.private_values.linear_map import DiagonalMap, LinearMap
-from dperm.private_values.secret_rows import SecretRows, SecretSamples
+from dperm._kernels.threads import check_n_threads, threads_for
+from dperm.data.inputs import rows_of_input
+from dperm.data.multiplicity import Multiplicity
+from dperm.data.passes import GradientSum, Pass
+from dperm.data.rows import RowSettings, RowsInMemory, RowSource
+from dperm.data.targets import Targets
+from dperm.data.weights import Weights
+from dperm.errors import DataError
+from dperm.losses import Loss, get_loss
+from dperm.losses.weighted import Weighted, unweighted
+from dperm.objective.arguments import (
+    MAX_ROW_NORM,
+    MIN_CLIP,
+    MIN_ROW_NORM,
+    clip_bound,
+    flag,
+    number,
+    number_from,
+    public_number_of_records,
+    real_array,
+    upper_bound,
+)
+from dperm.objective.exact_sums import OVERFLOW_BITS, ExactSums, SumBounds, sum_bits
+from dperm.objective.hooks import private_sum
+from dperm.private_values.secret_rows import SecretRows
 
 Array = NDArray[np.float64]
 
+_MAX_KNOWN_BOUNDS = 1024
+INSIDE_BALL = 1.0 + 1e-12  # allowance for the rounding of a projection
 
-class Objective(WeightedImageSums, LossSums, Descents):
+
+class Objective:
     """``F(w) = (1/N) sum_i loss(<w, z_i>, y_i) + l2/2 ||w||^2`` over records ``(z_i, y_i)``.
 
     ``z_i`` is row ``i`` of ``X``, with a 1 appended (never stored) for ``fit_intercept``, scaled down to
@@ -89,208 +108,368 @@ class Objective(WeightedImageSums, LossSums, Descents):
     >>> objective = Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
     >>> round(objective.value([1.0, 1.0]), 4)  # exact, not private
     0.3937
-    >>> objective.clipped_gradient_sum([1.0, 1.0], clip=0.5).sensitivity("replace_one")
+    >>> from dperm.objective.gradients import clipped_gradient_sum
+    >>> clipped_gradient_sum(objective, [1.0, 1.0], clip=0.5).sensitivity("replace_one")
     1.0
     """
 
-    _mapped: MappedGradients | None = None  # gradients in the coordinates of the last matrix
+    def __init__(
+        self,
+        loss: str | Loss,
+        X: ArrayLike | RowSource,
+        y: ArrayLike | None = None,
+        l2: float = 0.0,
+        row_norm: float = 1.0,
+        fit_intercept: bool = False,
+        n_threads: int | None = None,
+        *,
+        penalize_intercept: bool = False,
+        non_finite: str = "raise",
+        n_public: int | None = None,
+        n_classes: int | None = None,
+        counts: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        weight_bound: float = 1.0,
+        class_weight: Mapping[float, float] | str | None = None,
+    ) -> None:
+        self.loss = get_loss(loss, n_classes)
+        self.l2 = _ridge(l2)
+        self.row_norm = number_from(
+            "row_norm", row_norm, MIN_ROW_NORM, MAX_ROW_NORM,
+            "positive, between 2^-256 and 2^1000 (scale the columns)",
+        )  # fmt: skip
+        if n_public is not None:
+            n_public = public_number_of_records(n_public)
+        check_n_threads(n_threads)
+        self.fit_intercept = flag("fit_intercept", fit_intercept)
+        self.penalize_intercept = flag("penalize_intercept", penalize_intercept)
+        self.non_finite = non_finite
+        self.n_threads = n_threads
+        settings = RowSettings(
+            self.fit_intercept,
+            self.row_norm,
+            non_finite,
+            n_threads,
+            Targets(self.loss.target_bound, self.loss.classification, self.loss.n_classes),
+            None if counts is None else Multiplicity(counts),
+            weights=_weights_of_records(self.loss, weights, weight_bound, class_weight),
+        )
+        #: Whether a fit has to release class frequencies, to weight the classes inversely.
+        self.weighs_privately = class_weight == "private"
+        self.weights = settings.weights
+        self._rows = rows_of_input(X, y, settings)
+        self._settings = settings
+        self._records = (X, y) if self.weighs_privately else None
+        self._n_rows: int = self._rows.n_rows
+        self.n_columns: int = self._rows.n_columns
+        self.n_public: int = self._n_rows if n_public is None else n_public
+        self._use(self.loss)
+        self._exact.check()
 
     def _use(self, loss: Loss) -> None:
-        super()._use(loss)
-        self._mapped = None
+        """Set the loss, and reset what depends on it."""
+        self.loss = loss
+        if self.weights is not None:
+            self.loss = Weighted(unweighted(loss), self.weights.largest)
+        self._exact = ExactSums(self.loss, self.n_public, self.shape, self.row_norm, self._rows.dtype)
+        # Bounds by (clip, radius), which are the same at each step of an algorithm.
+        self._gradient_bounds: dict[tuple[float, float], SumBounds] = {}
+        self._mapped: Any = None  # the records in the coordinates of the last transform
 
-    def check_sums(
-        self,
-        clip: float | None = None,
-        radius: float = math.inf,
-        *,
-        loss_clip: float | None = None,
-        gram: bool = False,
-        target_factor: float = 0.0,
-        hessian_clip: float | None = None,
-        moment_clip: float | None = None,
-    ) -> None:
-        """Raise ValueError unless the private sums that an algorithm needs can be formed.
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision of the arithmetic, float32 or float64, which determines the grid of releases."""
+        return self._rows.dtype
 
-        To be called before anything is charged: it is fast and reads public numbers alone (``n_public``, the
-        shape of the weights, the dtype of the rows, the loss, ``row_norm``, and the memory of this machine).
-        Sums with these arguments will not be refused for their grid, their bounds or their memory. Missing
-        arguments are not checked.
+    @property
+    def dimension(self) -> int:
+        """Number of weights: columns plus intercept, times the number of classes for softmax."""
+        return math.prod(self.shape)
 
-        Parameters
-        ----------
-        clip, radius : float
-            For `clipped_gradient_sum` and samples.
-        loss_clip : float
-            For `clipped_loss_sums`.
-        gram : bool
-            For `gram_sum` or `regression_sums` with this `target_factor`, or `mapped_gradient_sum`.
-        hessian_clip : float
-            For `hessian_sum`; infinite for none.
-        moment_clip : float
-            For `moment_sums`.
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the weights: ``(d,)``, or ``(d, n_classes)`` for softmax; ``d`` includes the intercept."""
+        per_class = self.n_columns + self.fit_intercept
+        return (per_class,) if self.loss.n_classes is None else (per_class, self.loss.n_classes)
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> wide = Objective("logistic", np.zeros((1, 2000)), [1], n_public=2**46)
-        >>> wide.check_sums(clip=1.0)
-        Traceback (most recent call last):
-            ...
-        ValueError: the grid is too coarse for exact sums of n_public = 70368744177664 records and 2000 ...
-        """
-        check_memory(8.0 * self.dimension * (4 + self._threads()), f"a gradient of {self.dimension} weights")
-        if clip is not None:
-            self._exact.gradients(clip_bound(clip), upper_bound("radius", radius))
-        if loss_clip is not None:
-            self._exact.losses(clip_bound(loss_clip, "loss_clip"))
-        self._check_second_moments(gram, target_factor, hessian_clip, moment_clip)
+    @property
+    def reads_whole_rows(self) -> bool:
+        """Whether passes can make rows dense, unlike for sparse data with very many columns."""
+        return self._rows.reads_whole_rows
 
-    # -- gradients -----------------------------------------------------------------------------------
-
-    def clipped_gradient_sum(
-        self,
-        w: ArrayLike,
-        clip: float,
-        *,
-        radius: float = math.inf,
-        rows: SecretRows | None = None,
-        keep_predictions: bool = False,
-    ) -> Bounded:
-        """``sum_i g_i min(1, clip / ||g_i||)``, ``g_i`` the gradient of record i's loss (no ridge term).
-
-        Exact integers on a grid that depends on ``n_public``, ``clip`` and the dtype alone. A record's
-        integers depend on that record, ``w`` and ``clip`` alone, and form a vector of norm at most
-        ``clip``, rounding included.
-
-        Parameters
-        ----------
-        w : array_like
-            Finite weights, of the objective's shape.
-        clip : float
-            Positive bound on the norm of one record's gradient.
-        radius : float
-            Public bound on ``||w||``. If all gradients on that ball are shorter than ``clip``, the
-            sensitivity is tightened to that of the loss.
-        keep_predictions : bool
-            Keep the predictions, 8 bytes a record, for line searches from `w`: see `clipped_loss_sums`.
-        rows : SecretRows, optional
-            Sum over these records only; their contributions are the same as in the full sum. The sensitivity
-            is that of a record in the sample, and twice that under replace_one, as the accounting assumes.
-
-        Returns
-        -------
-        Bounded
-            Of the weights' shape, whatever the sample; sensitivity ``clip`` (add_or_remove) or ``2 clip``
-            (replace_one), or less with a ``radius``.
-
-        Raises
-        ------
-        DataError
-            For more records than ``n_public`` and a sample of fixed size.
-
-        Examples
-        --------
-        >>> from dperm.mechanisms import release_without_privacy
-        >>> objective = Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
-        >>> release_without_privacy(objective.clipped_gradient_sum([0.0, 0.0], clip=0.3)).round(3)
-        array([-0.25, -0.3 ])
-        """
-        weights = self._weights(w, "w")
-        bounds = self._bounds(clip, radius, weights)
-        batch = None if rows is None else self._rows.drawn(rows, self.n_public)
-        keeps = keep_predictions and rows is None and weights.ndim == 1
-        sums = ClippedGradientSum(
-            self.loss.kernel, weights, bounds.inner_clip, bounds.grid, batch, keep_predictions=keeps
-        )
-        if rows is None:
-            return bounds.of(self._run(sums))
-        integers = self._rows.run(sums, self._threads_of_sample(rows.rate))
-        return Bounded(integers, grid=bounds.grid, add_or_remove=bounds.clip)
-
-    def _batch_sum_bounds(
-        self, clip: float, radius: float = math.inf, linear_map: DiagonalMap | None = None
-    ) -> tuple[float, float]:
-        """Public: largest norm of a record's contribution to :meth:`clipped_gradient_sum`, and the grid.
-
-        With a map, those of :meth:`mapped_gradient_sum`.
-        """
-        if linear_map is None:
-            bounds = self._bounds(clip, radius)
-            return bounds.clip, bounds.grid
-        bounds, _ = self._mapped_by(linear_map).bounds(clip)
-        return bounds.clip, bounds.grid * linear_map.grid
-
-    def _noisy_batch_sums(
-        self,
-        batches: SecretSamples,
-        noise: GaussianDraw,
-        steps: int,
-        clip: float,
-        radius: float,
-        linear_map: DiagonalMap | None,
-    ) -> Callable[[Array], Array] | None:
-        """A function of the weights that gives :meth:`clipped_gradient_sum` over the next batch plus noise.
-
-        With a map, to :meth:`mapped_gradient_sum`. To be called `steps` times, by mechanisms that have
-        charged for it. None for records that this process does not hold together.
-        """
-        bounds = self._bounds(clip, radius)
-        sums = NoisyBatches(
-            self.loss.kernel,
-            bounds.inner_clip,
-            bounds.grid,
-            batches,
-            self.n_public,
-            noise,
-            steps,
-            longest=float(radius) * INSIDE_BALL,
-        )
-        if linear_map is not None:
-            sums = self._mapped_by(linear_map).noisy_batches(sums, clip)
-        return self._rows.noisy_batch_sums(sums, self._threads_of_sample(batches.rate))
-
-    def mapped_gradient_sum(
-        self,
-        w: ArrayLike,
-        clip: float,
-        linear_map: LinearMap | DiagonalMap,
-        *,
-        rows: SecretRows | None = None,
-        keep_predictions: bool = False,
-    ) -> Bounded:
-        """``sum_i A g_i min(1, clip / ||A g_i||)`` for a public ``A``: gradients clipped by their images.
-
-        These are the gradients in the coordinates ``u`` of ``w = A^T u``; for softmax ``w`` and ``u`` have a
-        column per class. Norms of the rows' images are computed in the first call for a matrix; each further
-        call costs one pass.
-
-        Parameters
-        ----------
-        w : array_like
-            Finite weights of shape `shape`, in the coordinates of the data.
-        clip : float
-            Positive bound on the norm of the image of one record's gradient.
-        linear_map : LinearMap or DiagonalMap
-            Public and invertible, of shape ``(shape[0], shape[0])``; for softmax diagonal.
-        rows, keep_predictions : optional
-            As for `clipped_gradient_sum`; rows for a diagonal matrix only.
-
-        Returns
-        -------
-        Bounded
-            Of the weights' shape; a record contributes entries of norm at most ``clip``, plus the rounding
-            of the image.
-        """
-        clip, seen = clip_bound(clip), self._mapped_by(linear_map)
-        return seen.clipped_sum(self._weights(w, "w"), clip, rows, keep_predictions=keep_predictions)
-
-    def _mapped_by(self, linear_map: LinearMap | DiagonalMap) -> MappedGradients:
-        if self._mapped is None or self._mapped.map is not linear_map:
-            self._mapped = MappedGradients(self, linear_map)
-        return self._mapped
+    @property
+    def n_partitions(self) -> int:
+        """Number of partitions held by the workers of a cluster; 0 for records that this process reads."""
+        return self._rows.n_partitions
 
     @property
     def largest_condition(self) -> float:
-        """Public: condition number up to which `mapped_gradient_sum` loses little to rounding."""
+        """Public: condition number up to which a transform loses little of the gradients to rounding."""
         return self._exact.largest_condition
+
+    def with_loss(self, loss: str | Loss) -> Self:
+        """The same records with another loss for the same targets; nothing is copied.
+
+        Raises
+        ------
+        ValueError
+            For a loss with another kind of targets, or another ``target_bound``.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1])
+        >>> objective.with_loss("hinge").value([0.0]), round(objective.value([0.0]), 4)
+        (1.0, 0.6931)
+        """
+        other = copy.copy(self)
+        other._use(get_loss(loss))
+        targets = [(each.classification, each.target_bound) for each in (self.loss, other.loss)]
+        if targets[0] != targets[1]:
+            raise ValueError(f"{other.loss!r} has other targets than {self.loss!r}: build a new Objective")
+        return other
+
+    def _weigh_classes(self, class_weight: Mapping[float, float]) -> None:
+        """Set class weights that were released for ``class_weight="private"``.
+
+        The records are read again. Only for the copy of an objective that belongs to one fit.
+        """
+        assert self._records is not None
+        of_classes = class_weights(class_weight, self.loss)
+        own = self._settings.weights
+        weights = Weights(1.0, None, of_classes) if own is None else replace(own, of_classes=of_classes)
+        self._settings = replace(self._settings, weights=weights)
+        self._rows = rows_of_input(*self._records, self._settings)
+        self.weights, self.weighs_privately = weights, False
+        self._use(self.loss)
+
+    def with_ridge(self, l2: float) -> Self:
+        """The same objective with another ridge term; nothing is copied.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("hinge", [[0.5], [-1.0]], [1, -1])
+        >>> objective.value([1.0]), objective.with_ridge(0.5).value([1.0])
+        (0.25, 0.5)
+        """
+        other = copy.copy(self)
+        other.l2 = _ridge(l2)
+        return other
+
+    # -- not private: for tests and non-private fits -------------------------------------------------
+
+    def value(self, w: ArrayLike) -> float:
+        """``F(w)``. Exact and therefore NOT private.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1], l2=0.1)
+        >>> round(objective.value([0.0]), 4), round(objective.value([1.0]), 4)
+        (0.6931, 0.4437)
+        """
+        return self.value_and_gradient(w)[0]
+
+    def gradient(self, w: ArrayLike, clip: float = math.inf) -> Array:
+        """Gradient of ``F`` at ``w``, of its shape. Exact and therefore NOT private.
+
+        For losses of one linear prediction in double precision, whatever the dtype of the rows.
+
+        Parameters
+        ----------
+        w : array_like
+            Finite weights.
+        clip : float
+            Bound on the norm of the gradient of one record's loss, for losses of one linear prediction.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1])
+        >>> objective.gradient([0.0]), objective.gradient([0.0], clip=0.25)
+        (array([-0.375]), array([-0.25]))
+        """
+        clip = number_from("clip", clip, MIN_CLIP, math.inf, "at least 2^-64 (math.inf for no clip)")
+        if len(self.shape) != 1:
+            if clip < math.inf:
+                raise ValueError(
+                    f"the {self.loss.name} loss has one prediction per class: leave out the clip"
+                )
+            return self.value_and_gradient(w)[1]
+        weights = self._weights(w, "w")
+        sums = GradientSum(self.loss.kernel, weights, clip, with_loss=False, precise=True)
+        total, _ = self._run(sums)
+        return np.asarray(total / self.n_public + self.penalty_gradient(weights), dtype=np.float64)
+
+    def value_and_gradient(self, w: ArrayLike) -> tuple[float, Array]:
+        """``F(w)`` and its gradient in one pass over the data. NOT private.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> from scipy.optimize import minimize
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1], l2=0.1)
+        >>> minimize(objective.value_and_gradient, [0.0], jac=True).x.round(3)
+        array([1.608])
+        """
+        weights = self._weights(w, "w")
+        gradient, total = self._run(GradientSum(self.loss.kernel, weights))
+        value = total / self.n_public + self.penalty(weights)
+        return value, gradient / self.n_public + self.penalty_gradient(weights)
+
+    # -- the ridge term: public ----------------------------------------------------------------------
+
+    def penalty(self, w: Array) -> float:
+        """``l2/2 ||w||^2``, without the intercept unless ``penalize_intercept``.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1], l2=0.5, fit_intercept=True)
+        >>> objective.penalty(np.array([2.0, 100.0]))
+        1.0
+        """
+        return 0.5 * float(np.vdot(self.penalty_gradient(w), w))
+
+    def penalty_gradient(self, w: Array) -> Array:
+        """Gradient of the ridge term.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> import numpy as np
+        >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1], l2=0.5, fit_intercept=True)
+        >>> objective.penalty_gradient(np.array([2.0, 100.0]))
+        array([1., 0.])
+        """
+        gradient = self.l2 * w
+        if self.fit_intercept and not self.penalize_intercept:
+            gradient[-1] = 0.0
+        return gradient
+
+    # -- passes --------------------------------------------------------------------------------------
+
+    def _expect_passes(self, count: int) -> None:
+        """Announce the number of passes to come: a compact form of the records may be worthwhile."""
+        compact = self._rows.compact if isinstance(self._rows, RowsInMemory) else None
+        if compact is not None:
+            compact.expect(count)
+
+    def _run(self, pass_: Pass) -> Any:
+        """Make a pass over all records."""
+        return self._rows.run(pass_, self._threads())
+
+    def _threads(self) -> int:
+        return threads_for(self.n_threads, self._rows.n_entries * (self.loss.n_classes or 1))
+
+    def _threads_of_sample(self, rate: float) -> int:
+        return threads_for(self.n_threads, int(rate * self.n_public * self.dimension))
+
+    def _weights(self, w: ArrayLike, name: str) -> Array:
+        weights = real_array(name, w)
+        if weights.shape != self.shape:
+            raise ValueError(f"{name} must have shape {self.shape}, got {weights.shape}")
+        # A finite sum implies finite entries, in less time, though that of finite entries may overflow. No
+        # BLAS product: its threads would keep spinning and take a core from the next pass.
+        if not (math.isfinite(np.add.reduce(weights, axis=None)) or np.isfinite(weights).all()):
+            raise ValueError(f"{name} must be finite")
+        return weights
+
+    def _bounds(self, clip: float, radius: float = math.inf, w: Array | None = None) -> SumBounds:
+        """Cached bounds of clipped gradient sums; ValueError for `w` outside the ball."""
+        clip, radius = number("clip", clip), number("radius", radius)
+        known = self._gradient_bounds.get((clip, radius))
+        if known is None:
+            known = self._exact.gradients(clip_bound(clip), upper_bound("radius", radius))
+            self._check_overflow(self._exact.finest)
+            if len(self._gradient_bounds) >= _MAX_KNOWN_BOUNDS:
+                self._gradient_bounds.clear()
+            self._gradient_bounds[clip, radius] = known
+        if w is not None and radius < math.inf and not np.linalg.norm(w) <= radius * INSIDE_BALL:
+            raise ValueError(f"w must be in the ball of the public radius {radius!r}")
+        return known
+
+    def _refuse_weights(self, what: str) -> None:
+        if self.weights is not None:
+            raise ValueError(f"{what} take no weights of records or classes")
+
+    def _check_overflow(self, finest: int) -> None:
+        """Raise DataError if sums of clipped contributions could overflow."""
+        if (self._n_rows - 1).bit_length() + sum_bits(self.n_public, finest) > OVERFLOW_BITS:
+            raise self._far_more_records()
+
+    def _far_more_records(self) -> DataError:
+        return DataError(
+            f"n_public = {self.n_public} is far below the number of records: "
+            "sums could overflow. Pass a larger n_public."
+        )
+
+
+def part(objective: Objective, places: NDArray[np.int64], n_public: int | None = None) -> Objective:
+    """An objective on copies of the records at some of the ``n_public`` places, which may be empty.
+
+    Sums are divided by `n_public`, by default the number of places. DataError if the representation of
+    the records does not allow to select rows.
+    """
+    rows, settings = objective._rows, objective._settings
+    if not isinstance(rows, RowsInMemory) or rows.stored is None:
+        raise DataError("parts of the records are for an array, sparse matrix or table in memory")
+    present = rows.rows_of(places[places < objective._n_rows])
+    X, y, weights = rows.stored[present], rows.y[present], settings.weights
+    if not present.size:  # a null record; its dtype determines the grid
+        X, y, weights = np.full((1, objective.n_columns), np.nan, dtype=objective.dtype), np.ones(1), None
+        settings = replace(settings, non_finite="zero")
+    weights = None if weights is None else weights.among(present)
+    other = copy.copy(objective)
+    other._rows = rows_of_input(X, y, replace(settings, multiplicity=None, weights=weights))
+    other._n_rows = other._rows.n_rows
+    other.n_public = int(places.size) if n_public is None else n_public
+    other._use(objective.loss)
+    return other
+
+
+@private_sum
+def sampled(objective: Objective, sample: SecretRows) -> Objective:
+    """The objective on a secret sample, with the public number of all records."""
+    return part(objective, sample._among(objective._n_rows, objective.n_public), objective.n_public)
+
+
+def _ridge(l2: float) -> float:
+    return number_from("l2", l2, 0.0, math.nextafter(math.inf, 0.0), "finite and at least 0")
+
+
+def _weights_of_records(
+    loss: Loss, weights: ArrayLike | None, bound: float, class_weight: Mapping[float, float] | str | None
+) -> Weights | None:
+    """Validated weights; None if there are none."""
+    bound = _weight("weight_bound", bound)
+    if weights is None and class_weight is None:
+        return None
+    if class_weight == "private":
+        class_weights({}, loss)  # refuses losses without classes
+        return None if weights is None else Weights.given(weights, bound, {})
+    of_classes = {} if class_weight is None else class_weights(class_weight, loss)
+    return Weights.given(weights, bound, of_classes)
+
+
+def class_weights(class_weight: Mapping[float, float] | str, loss: Loss) -> dict[float, float]:
+    """Validated weights of the targets of a loss."""
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            "class_weight must be public weights of the classes, or 'private' for weights by their noisy "
+            f"frequencies: weights by exact frequencies would not be private. Got {class_weight!r}"
+        )
+    if not loss.classification:
+        raise ValueError(f"class_weight is for classes: the targets of the {loss.name} loss are none")
+    targets = (-1, 1) if loss.n_classes is None else range(loss.n_classes)
+    unknown = [target for target in class_weight if target not in targets]
+    if unknown:
+        raise ValueError(f"class_weight names {unknown[0]!r}, which is no target of the {loss.name} loss")
+    given = {float(target): class_weight.get(target, 1.0) for target in targets}
+    return {target: _weight(f"class_weight[{target:g}]", weight) for target, weight in given.items()}
+
+
+def _weight(name: str, value: Any) -> float:
+    return number_from(name, value, 2.0**-32, 2.0**32, "positive, from 2^-32 to 2^32")

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.accounting.neighbours import Neighbours
-from dperm.private_values.linear_map import DiagonalMap, LinearMap
 from dperm.private_values.opaque import Unchangeable
+from dperm.private_values.transform import Transform
 
 
 class Bounded(Unchangeable):
@@ -36,8 +36,9 @@ class Bounded(Unchangeable):
     Examples
     --------
     >>> import dperm
+    >>> from dperm.objective.gradients import clipped_gradient_sum
     >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1])
-    >>> total = objective.clipped_gradient_sum([0.0], clip=0.25)
+    >>> total = clipped_gradient_sum(objective, [0.0], clip=0.25)
     >>> total.shape, total.sensitivity("add_or_remove"), total.sensitivity("replace_one")
     ((1,), 0.25, 0.5)
     >>> float(total)
@@ -108,25 +109,25 @@ class Bounded(Unchangeable):
             replace_one=replace_one + rounding,
         )
 
-    def mapped(self, linear_map: LinearMap | DiagonalMap, *, add_or_remove: float | None = None) -> "Bounded":
+    def mapped(self, transform: Transform, *, add_or_remove: float | None = None) -> "Bounded":
         """The image of a vector sum under a public matrix, exact except for at most one final rounding.
 
-        A sum that is a matrix is mapped column by column, by a `DiagonalMap` only.
+        A sum that is a matrix is mapped column by column, by a diagonal one only.
 
         Parameters
         ----------
-        linear_map : LinearMap or DiagonalMap
+        transform : Transform
             With a column for every entry of the sum, or for every row of a matrix.
         add_or_remove : float, optional
             Largest norm of one record's image, if a better bound is known than from the norm of the matrix.
             The rounding here is added.
         """
-        if self.scores or self._integers.ndim > (2 if isinstance(linear_map, DiagonalMap) else 1):
+        if self.scores or self._integers.ndim > (2 if transform.is_diagonal else 1):
             raise TypeError("only a vector sum has an image under a matrix")
-        integers, shift = linear_map.exact_product(self._integers)
-        grid = math.ldexp(self.grid * linear_map.grid, shift)
+        integers, shift = transform.exact_product(self._integers)
+        grid = math.ldexp(self.grid * transform.grid, shift)
         if add_or_remove is None:
-            add_or_remove = linear_map.singular_values()[0] * self.add_or_remove
+            add_or_remove = transform.singular_values[0] * self.add_or_remove
         rounding = grid * math.sqrt(integers.size) if shift else 0.0  # each of two results moves by half
         return Bounded(integers, grid=grid, add_or_remove=add_or_remove + rounding)
 
@@ -143,8 +144,9 @@ class Bounded(Unchangeable):
         Examples
         --------
         >>> import dperm
+        >>> from dperm.objective.counts import class_counts
         >>> objective = dperm.Objective("softmax", [[0.5], [-1.0]], [0, 1], n_classes=2)
-        >>> counts = objective.class_counts()
+        >>> counts = class_counts(objective)
         >>> counts.sensitivity("add_or_remove"), round(counts.sensitivity("replace_one"), 3)
         (1.0, 1.414)
         """
@@ -157,8 +159,9 @@ class Bounded(Unchangeable):
         Examples
         --------
         >>> import dperm
+        >>> from dperm.objective.losses import clipped_loss_sums
         >>> objective = dperm.Objective("logistic", [[0.5], [-1.0]], [1, -1])
-        >>> losses = objective.clipped_loss_sums([0.0], [1.0], steps=[0.0, 1.0, 2.0], clip=3.0)
+        >>> losses = clipped_loss_sums(objective, [0.0], [1.0], steps=[0.0, 1.0, 2.0], clip=3.0)
         >>> losses.score_range("add_or_remove"), losses.score_range("replace_one")
         (3.0, 6.0)
         """

@@ -10,10 +10,18 @@ from hypothesis import strategies as st
 from dperm import Objective
 from dperm.errors import DataError
 from dperm.losses import Huber
-from dperm.objective.second_moments import DIAGONAL, symmetric_matrix
-from dperm.objective.weighted_images import WeightedImages
+from dperm.objective.moments import DIAGONAL, symmetric_matrix
+from dperm.objective.weighted_rows import (
+    leverage_counts,
+    residual_sums,
+    weighted_gradient_sum,
+    weighted_gram_sum,
+    weighted_hessian_sum,
+    weighted_squares_sum,
+    weighted_third_derivative_sum,
+)
 from dperm.private_values.bounded import Bounded
-from dperm.private_values.linear_map import LinearMap
+from dperm.private_values.transform import Transform
 from reference import awkward_arrays, numpy_kernels
 from reference.exact import dtypes, one_row, opened, share
 
@@ -26,27 +34,27 @@ def images(dimension, length=1.0, kept=None, spread=30.0, seed=0):
     rng = np.random.default_rng([seed, dimension])
     left, right = (np.linalg.qr(rng.normal(size=(dimension, dimension)))[0] for _ in range(2))
     matrix = (left * np.geomspace(1.0, spread, dimension)) @ right
-    return WeightedImages(LinearMap.rounding(matrix[:kept]), length)
+    return Transform.rounding(matrix[:kept], length)
 
 
 def all_sums(objective, w, seen):
-    vectors = [objective.image_gradient_sum(w, seen), objective.residual_sums(w, seen, (0, 1, 2))]
+    vectors = [weighted_gradient_sum(objective, w, seen), residual_sums(objective, w, seen, (0, 1, 2))]
     if objective.loss.name == "logistic":
-        vectors.append(objective.image_third_sum(w, seen))
+        vectors.append(weighted_third_derivative_sum(objective, w, seen))
     return [
         *vectors,
-        objective.image_gram_sum(seen),
-        objective.image_hessian_sum(w, seen),
-        objective.image_squares_sum(w, seen),
-        objective.leverage_counts(seen, 3),
-        *(objective.residual_sums(w, seen, (which,)) for which in range(3)),
+        weighted_gram_sum(objective, seen),
+        weighted_hessian_sum(objective, w, seen),
+        weighted_squares_sum(objective, w, seen),
+        leverage_counts(objective, seen, 3),
+        *(residual_sums(objective, w, seen, (which,)) for which in range(3)),
     ]
 
 
 def twin(name, z, y, w, seen):
     """Images of the rows, their Mallows weights, and derivatives of the loss, in numpy."""
-    u, p = z @ seen.matrix.T, z @ w
-    weight = np.minimum(1.0, seen.length**2 / np.maximum((u**2).sum(axis=1), 1e-300))
+    u, p = z @ seen.values.T, z @ w
+    weight = np.minimum(1.0, seen.row_norm**2 / np.maximum((u**2).sum(axis=1), 1e-300))
     if name == "huber":
         return u, weight, np.clip(p - y, -HUBER, HUBER), 1.0 * (np.abs(p - y) <= HUBER), None
     q = 1.0 / (1.0 + np.exp(-p))
@@ -75,23 +83,23 @@ def test_sums_equal_the_numpy_reference(instruction_set, dtype, width, intercept
         matrix = symmetric_matrix(got) if got.ndim == 1 and got.size != expected.shape[0] else got
         np.testing.assert_allclose(matrix, expected, atol=scale * (step + near))
 
-    length = seen.length
-    expect(objective.image_gradient_sum(w, seen), u.T @ (weight * slope), length)
+    length = seen.row_norm
+    expect(weighted_gradient_sum(objective, w, seen), u.T @ (weight * slope), length)
     if third is not None:
-        expect(objective.image_third_sum(w, seen), u.T @ (weight * third), length)
-    expect(objective.image_gram_sum(seen), (u * weight[:, None]).T @ u, length**2)
-    expect(objective.image_hessian_sum(w, seen), (u * (weight * curvature)[:, None]).T @ u, length**2)
-    expect(objective.image_squares_sum(w, seen), (u * (weight * slope)[:, None] ** 2).T @ u, length**2)
+        expect(weighted_third_derivative_sum(objective, w, seen), u.T @ (weight * third), length)
+    expect(weighted_gram_sum(objective, seen), (u * weight[:, None]).T @ u, length**2)
+    expect(weighted_hessian_sum(objective, w, seen), (u * (weight * curvature)[:, None]).T @ u, length**2)
+    expect(weighted_squares_sum(objective, w, seen), (u * (weight * slope)[:, None] ** 2).T @ u, length**2)
     largest, smoothness = (HUBER, 1.0) if name == "huber" else (1.0, 0.25)
     shares = [(weight < 1.0).sum(), (slope**2).sum() / largest**2, curvature.sum() / smoothness]
-    expect(objective.residual_sums(w, seen, (0, 1, 2)), np.array(shares), 1.0)
+    expect(residual_sums(objective, w, seen, (0, 1, 2)), np.array(shares), 1.0)
 
 
 def test_leverage_counts_equal_the_numpy_reference():
     x, y, _, _ = awkward_arrays.ordinary(500, 6, np.float64)
     objective = Objective("logistic", x, y, row_norm=ROW_NORM)
     seen = images(6, 1.0)
-    u = numpy_kernels.scaled_rows(x, False, ROW_NORM).astype(float) @ seen.matrix.T
+    u = numpy_kernels.scaled_rows(x, False, ROW_NORM).astype(float) @ seen.values.T
     lengths = np.linalg.norm(u, axis=1)
     octave = np.floor(np.log2(lengths / math.sqrt(2.0)))
     expected = np.zeros((3, 6))
@@ -99,13 +107,13 @@ def test_leverage_counts_equal_the_numpy_reference():
         if k >= 0:
             expected[min(int(k), 2)] += (row / length) ** 2
     assert (expected.sum(axis=1) > 1).all()
-    np.testing.assert_allclose(opened(objective.leverage_counts(seen, 3)), expected, atol=500 * 2.0**-15)
+    np.testing.assert_allclose(opened(leverage_counts(objective, seen, 3)), expected, atol=500 * 2.0**-15)
 
 
 def test_coordinates_of_another_width_are_refused():
     objective = Objective("logistic", np.ones((3, 2)), np.ones(3))
     with pytest.raises(ValueError, match="2 columns, got 3"):
-        objective.image_gram_sum(images(3))
+        weighted_gram_sum(objective, images(3))
 
 
 def test_non_finite_records_contribute_nothing():
@@ -124,7 +132,7 @@ def test_non_finite_records_contribute_nothing():
 def test_far_more_records_than_n_public_are_an_error():
     objective = Objective("logistic", np.ones((3_000_000, 1), np.float32), np.ones(3_000_000), n_public=1)
     with pytest.raises(DataError, match="n_public"):
-        objective.image_gram_sum(images(1))
+        weighted_gram_sum(objective, images(1))
 
 
 # -- sensitivity -------------------------------------------------------------------------------------
@@ -155,19 +163,19 @@ def test_the_sensitivity_is_attained(dtype, length):
     """By a record whose image has the norm above which weights are less than 1."""
     row = np.zeros((1, 5), dtype)
     row[0, 2] = length
-    seen = WeightedImages(LinearMap.rounding(np.eye(5)), length)
+    seen = Transform.rounding(np.eye(5), length)
     far = np.full(5, -1e4)  # a slope of 1
     objective = Objective("logistic", row, np.ones(1, dtype))
     turning = np.full(5, math.log(2.0 + math.sqrt(3.0)) / length)  # where the third derivative is largest
-    longer = WeightedImages(LinearMap.rounding(8.0 * np.eye(5)), length)
-    gram = objective.image_gram_sum(seen)
+    longer = Transform.rounding(8.0 * np.eye(5), length)
+    gram = weighted_gram_sum(objective, seen)
     for attaining in (
         gram,
-        objective.image_gradient_sum(far, seen),
-        objective.image_hessian_sum(np.zeros(5), seen),
-        objective.image_squares_sum(far, seen),
-        objective.image_third_sum(turning, seen),
-        objective.leverage_counts(longer, 3),
+        weighted_gradient_sum(objective, far, seen),
+        weighted_hessian_sum(objective, np.zeros(5), seen),
+        weighted_squares_sum(objective, far, seen),
+        weighted_third_derivative_sum(objective, turning, seen),
+        leverage_counts(objective, longer, 3),
     ):
         assert share(attaining) > 1 - 1e-4
     assert gram.add_or_remove == pytest.approx(DIAGONAL * length**2, rel=1e-12)
@@ -178,7 +186,7 @@ def test_replacing_a_record_stays_within_the_sensitivity(seed):
     """Opposite gradients move a vector by twice the bound, orthogonal rows a matrix by sqrt(2) times."""
     rng = np.random.default_rng(seed)
     rows = 2.0 * np.eye(6)[:2] if seed >= 15 else rng.normal(size=(2, 6))
-    seen = WeightedImages(LinearMap.rounding(np.eye(6)), 1.0) if seed >= 15 else images(6, 0.7, seed=seed)
+    seen = Transform.rounding(np.eye(6), 1.0) if seed >= 15 else images(6, 0.7, seed=seed)
     w = rng.normal(size=6) if seed else np.zeros(6)
     pair = [Objective("logistic", row[None], np.ones(1), row_norm=2.0) for row in rows]
     turned = Objective("logistic", rows[0][None], -np.ones(1), row_norm=2.0)
@@ -199,10 +207,10 @@ def test_replacing_a_record_stays_within_the_sensitivity(seed):
 
 def test_sums_that_could_overflow_are_refused():
     objective = Objective("logistic", np.eye(2), [1.0, -1.0], counts=[2**42, 2**42])
-    seen = WeightedImages(LinearMap.rounding(np.eye(2)), 1.0)
+    seen = Transform.rounding(np.eye(2), 1.0)
     for make in (
-        lambda: objective.leverage_counts(seen, 3),
-        lambda: objective.residual_sums(np.zeros(2), seen, (0,)),
+        lambda: leverage_counts(objective, seen, 3),
+        lambda: residual_sums(objective, np.zeros(2), seen, (0,)),
     ):
         with pytest.raises(DataError, match="sums could overflow"):
             make()

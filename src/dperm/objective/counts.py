@@ -1,0 +1,194 @@
+"""Counts of records, and sums of targets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm.data.passes import ClassCounts, DistanceCounts, LabelSum, MagnitudeCounts, NormCounts, SlopeSum
+from dperm.losses.weighted import unweighted
+from dperm.objective import moments
+from dperm.objective.arguments import clip_bound, finite_number
+from dperm.objective.exact_sums import DOUBLE_BITS, SumBounds
+from dperm.objective.hooks import private_sum
+from dperm.objective.objective import Objective
+from dperm.private_values.bounded import Bounded
+from dperm.private_values.transform import Transform
+
+_MAGNITUDE_GRID = 2.0**-12
+
+
+@private_sum
+def label_sum(objective: Objective) -> Bounded:
+    """``sum_i y_i`` over the finite records, shape ``(1,)``; one record contributes -1 or +1.
+
+    Examples
+    --------
+    >>> from dperm import Objective
+    >>> from dperm.mechanisms import release_without_privacy
+    >>> objective = Objective("hinge", [[0.5], [-1.0], [0.2]], [1, -1, 1])
+    >>> release_without_privacy(label_sum(objective))
+    NOT PRIVATE ([1.])
+    """
+    if not objective.loss.classification or objective.loss.n_classes is not None:
+        raise TypeError(f"the targets of the {objective.loss.name} loss are not labels")
+    return Bounded(objective._run(LabelSum()), grid=1.0, add_or_remove=1.0)
+
+
+@private_sum
+def slope_sum(objective: Objective, prediction: float, clip: float) -> Bounded:
+    """``sum_i max(-clip, min(loss'(p, y_i), clip))`` over the finite records, shape ``(1,)``.
+
+    The derivative, in the weight of the intercept, of the sum of losses of the same prediction p for
+    every record. It ignores the weights of records and classes, and reads nothing but the targets.
+
+    Parameters
+    ----------
+    prediction : float
+        Finite.
+    clip : float
+        Positive bound on the slope of one record.
+
+    Returns
+    -------
+    Bounded
+        Each record adds a number in ``[-clip, clip]``, a multiple of the grid.
+
+    Raises
+    ------
+    TypeError
+        For softmax, which has one prediction per class.
+    ValueError
+        If the prediction is not finite, or the clip out of range.
+
+    Examples
+    --------
+    >>> from dperm import Objective
+    >>> from dperm.mechanisms import release_without_privacy
+    >>> objective = Objective("squared_error", [[0.5], [-1.0], [0.2]], [1.0, 2.0, 5.0])
+    >>> release_without_privacy(slope_sum(objective, 2.0, clip=1.0))  # slopes 1, 0 and -3
+    NOT PRIVATE ([0.])
+    """
+    if objective.loss.n_classes is not None:
+        raise TypeError(f"the {objective.loss.name} loss has one prediction per class")
+    prediction = finite_number("prediction", prediction)
+    bounds = slope_bounds(objective, clip)
+    objective._check_overflow(DOUBLE_BITS)
+    sums = SlopeSum(unweighted(objective.loss).derivative, prediction, bounds.inner_clip, bounds.grid)
+    return bounds.of(objective._run(sums))
+
+
+def slope_bounds(objective: Objective, clip: float) -> SumBounds:
+    """Bounds of :func:`slope_sum`, from public numbers alone."""
+    return objective._exact.slopes(clip_bound(clip))
+
+
+@private_sum
+def distance_counts(objective: Objective, prediction: float, n_bins: int) -> Bounded:
+    """Histogram of the distances of the finite records' targets from a prediction, shape ``(n_bins,)``.
+
+    The ends of the bins fall by factors of ``sqrt(2)`` from twice the bound on the targets; the last bin
+    counts all smaller distances.
+
+    Parameters
+    ----------
+    prediction : float
+        Finite.
+    n_bins : int
+
+    Returns
+    -------
+    Bounded
+        Each record adds 1 to one bin.
+
+    Raises
+    ------
+    TypeError
+        If there is no public bound on the targets.
+    ValueError
+        If the prediction is not finite.
+
+    Examples
+    --------
+    >>> from dperm import Objective
+    >>> from dperm.losses import Huber
+    >>> from dperm.mechanisms import release_without_privacy
+    >>> objective = Objective(Huber(target_bound=4.0), [[0.5], [-1.0], [0.2]], [1.0, 2.0, -3.0])
+    >>> release_without_privacy(distance_counts(objective, 1.0, 8))  # distances 0, 1 and 4
+    NOT PRIVATE ([0., 0., 1., 0., 0., 0., 1., 1.])
+    """
+    if objective.loss.classification or objective.loss.target_bound == math.inf:
+        raise TypeError(f"the targets of the {objective.loss.name} loss have no public bound")
+    prediction = finite_number("prediction", prediction)
+    return _histogram(objective._run(DistanceCounts(prediction, 2.0 * objective.loss.target_bound, n_bins)))
+
+
+@private_sum
+def class_counts(objective: Objective) -> Bounded:
+    """Number of finite records of each class, shape ``(n_classes,)``.
+
+    Examples
+    --------
+    >>> from dperm import Objective
+    >>> from dperm.mechanisms import release_without_privacy
+    >>> objective = Objective("softmax", [[0.5], [-1.0], [0.2]], [0, 2, 2], n_classes=3)
+    >>> release_without_privacy(class_counts(objective))
+    NOT PRIVATE ([1., 0., 2.])
+    """
+    if objective.loss.n_classes is None:
+        raise TypeError(f"the targets of the {objective.loss.name} loss are not class codes")
+    return _histogram(objective._run(ClassCounts(objective.loss.n_classes)))
+
+
+@private_sum
+def magnitude_counts(objective: Objective, n_bins: int) -> Bounded:
+    """For each column, the number of records with an entry in each of `n_bins` factors of 4.
+
+    Bin k of column j counts ``row_norm 4^-(k + 1) < |z_ij| <= row_norm 4^-k``; smaller entries are not
+    counted. A record with entries in m columns counts ``1/sqrt(m)`` in each, rounded down.
+
+    Returns
+    -------
+    Bounded
+        Shape ``(n_columns, n_bins)``; a record contributes a vector of norm at most 1.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> from dperm.mechanisms import release_without_privacy
+    >>> objective = dperm.Objective("logistic", [[0.5, 0.0], [0.0, 0.01]], [1, -1])
+    >>> release_without_privacy(magnitude_counts(objective, n_bins=4)).round(3)
+    array([[1., 0., 0., 0.],
+           [0., 0., 0., 1.]])
+    """
+    integers = objective._run(MagnitudeCounts(objective.row_norm, _MAGNITUDE_GRID, n_bins))
+    return _counts(integers, _MAGNITUDE_GRID)
+
+
+@private_sum
+def norm_counts(objective: Objective, n_bins: int, transform: Transform) -> Bounded:
+    """Histogram of the norms of ``t = (s_j z_j)_j``, in factors of ``sqrt(2)`` below `row_norm`.
+
+    Bin k counts ``row_norm 2^(-(k + 1)/2) < ||t_i|| <= row_norm 2^(-k/2)``, with the `row_norm` of the
+    scaling. The first bin includes longer rows, the last one shorter rows.
+
+    Returns
+    -------
+    Bounded
+        Shape ``(n_bins,)``; one record counts 1 in one bin.
+    """
+    row_norm, scales = moments.scaled_rows(objective, transform)
+    assert scales is not None
+    return _counts(objective._run(NormCounts(row_norm, n_bins, scales)))
+
+
+def _histogram(counts: NDArray[np.int64]) -> Bounded:
+    """Counts of records, each in one bin."""
+    return Bounded(counts, grid=1.0, add_or_remove=1.0, replace_one=math.sqrt(2.0))  # rounded up
+
+
+def _counts(integers: NDArray[np.int64], grid: float = 1.0) -> Bounded:
+    """Sums of non-negative vectors of norm at most 1, any two of which are at most sqrt(2) apart."""
+    return Bounded(integers, grid=grid, add_or_remove=1.0, replace_one=math.sqrt(2.0) * (1.0 + 2.0**-50))
