@@ -155,8 +155,7 @@ def test_only_the_release_opens_a_bounded_value():
     package = Path(__file__).parents[1] / "src" / "dperm"
     allowed = {
         "private_values/bounded.py",
-        "objective/second_moment_sums.py",
-        "objective/stochastic_descent.py",
+        "objective/descents.py",
         "mechanisms/release.py",
         "mechanisms/without_privacy.py",
     }

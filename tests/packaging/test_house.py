@@ -42,7 +42,7 @@ MANY_ARGUMENTS = {
         "every argument is an option of the command line",
     ),
     "dperm.metrics.evaluate": "public: what is asked of a model, and its budget, in keywords",
-    "dperm.objective.EmpiricalRisk.__init__": "public: the optimisation problem, in keywords",
+    "dperm.objective.Objective.__init__": "public: the optimisation problem, in keywords",
 }
 
 

@@ -28,7 +28,7 @@ from dperm.data.image_passes import (
     ResidualSums,
 )
 from dperm.objective import moments
-from dperm.objective.exact_sums import DOUBLE_BITS, sum_grid
+from dperm.objective.exact_sums import DOUBLE_BITS, OVERFLOW_BITS, sum_grid
 from dperm.objective.hooks import private_sum
 from dperm.objective.objective import Objective
 from dperm.private_values.bounded import Bounded
@@ -82,6 +82,7 @@ def leverage_counts(objective: Objective, transform: Transform, n_bins: int) -> 
         Shape ``(n_bins, dimension)`` of the transform; the first octave starts at ``sqrt(2) length``. A
         record adds to one row, by numbers that sum to at most 1.
     """
+    _check_shares(objective)
     integers = objective._run(ImageTable(*_pass_arguments(objective, transform, 1.0), n_bins))
     return _shares(integers, 1.0, math.sqrt(2.0))
 
@@ -96,6 +97,7 @@ def residual_sums(
     """
     bounds = np.array([_slope(objective) ** 2, _curvature(objective)])
     weights = objective._weights(w, "w")
+    _check_shares(objective)
     sums = ResidualSums(*_pass_arguments(objective, transform, 1.0), objective.loss.kernel, weights, bounds)
     furthest = math.sqrt(len(which))
     return _shares(objective._run(sums)[list(which)], furthest, furthest)
@@ -133,8 +135,14 @@ def _vectors(objective: Objective, w: ArrayLike, transform: Transform, factor: i
     return Bounded(objective._run(sums), grid=grid, add_or_remove=bound)
 
 
+def _check_shares(objective: Objective) -> None:
+    """Raise DataError if sums of numbers up to `COUNT_UNITS` could overflow."""
+    if objective._n_rows * int(COUNT_UNITS) > 2**OVERFLOW_BITS:
+        raise objective._far_more_records()
+
+
 def _vector_grid(objective: Objective, bound: float, transform: Transform) -> tuple[float, float]:
-    """Grid of a sum of transform, and the bound on an image before rounding."""
+    """Grid of a sum of transformed rows, and the bound on one before rounding."""
     grid = sum_grid(bound, objective.n_public, DOUBLE_BITS)
     return grid, moments.bound_before_rounding(bound, grid, len(transform.values))
 
@@ -157,9 +165,7 @@ def _pass_arguments(
     """Arguments common to all passes, for sums on that grid."""
     integers = transform.integers
     if integers.shape[1] != objective.dimension:
-        raise ValueError(
-            f"the map of transform must have {objective.dimension} columns, got {integers.shape[1]}"
-        )
+        raise ValueError(f"the transform must have {objective.dimension} columns, got {integers.shape[1]}")
     columns = np.zeros((objective.dimension, -(-len(integers) // 16) * 16))
     columns[:, : len(integers)] = integers.T
     row_grid = math.ldexp(1.0, math.frexp(objective.row_norm)[1] - _ROW_BITS)
