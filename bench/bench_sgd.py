@@ -24,6 +24,7 @@ from dperm.mechanisms import laplacian_smoothing
 from dperm.mechanisms.descent_batches import UniformBatches
 from dperm.mechanisms.random_source import random_bits, random_source
 from dperm.mechanisms.release import Releaser
+from dperm.objective import descents
 from dperm.objective.descents import CyclicBatches, DescentPlan, stochastic_descent
 from measuring import command_line, milliseconds, ratio, show, times_in_turn
 
@@ -63,7 +64,7 @@ def single_steps(objective: Objective, steps: int, noise: str = "float") -> np.n
     """The same with cryptographic batches and noise, or in a random order without noise."""
     n, plan = objective.n_public, DescentPlan(objective.loss, steps, 1, ETA, CLIP)
     if noise == "none":
-        run = objective._descent(plan, CLIP, 0.0)
+        run = descents._descent(objective, plan, CLIP, 0.0)
         return run.make(CyclicBatches(np.random.default_rng(1).permutation(n), 1)).average
     source = random_source(None)
     batches = UniformBatches(random_bits(source.spawn(1)[0]), n, 1)
