@@ -85,6 +85,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
     intercept_: Any
     privacy_: PrivacyStatement
     _design: FittedDesign
+    _encoding: str
 
     def _keep(self, arguments: Mapping[str, Any]) -> None:
         """Set the arguments of ``__init__``, its ``locals()``, as they are: `fit` checks them."""
@@ -199,7 +200,9 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
 
     def _take(self, result: FitResult) -> Self:
         """Set the fitted attributes from the result of a solver."""
-        self._design = FittedDesign(self.schema, float(self._row_norm()), bool(self.fit_intercept))
+        self._design = FittedDesign(
+            self.schema, float(self._row_norm()), bool(self.fit_intercept), self._encoding
+        )
         coef = result.coef
         if self.fit_intercept:
             self._set_weights(coef[:-1], coef[-1])

@@ -135,7 +135,16 @@ class Schema:
                 first.append(end)
                 sizes.append(size)
                 end += size
-        return TabularLayout(tuple(numeric), tuple(first), tuple(sizes))
+        return TabularLayout(tuple(numeric), tuple(first), tuple(sizes), encoding=self.encoding)
+
+    @property
+    def encoding(self) -> str:
+        """Identifies what the columns of the design matrix mean, in hexadecimal.
+
+        Schemas that differ only in their name, ignored columns, or rules for unknown and missing values that
+        add no column have the same one.
+        """
+        return hashlib.sha256(repr([column.meaning for column in self.columns]).encode()).hexdigest()
 
     @property
     def digest(self) -> str:
