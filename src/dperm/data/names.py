@@ -48,6 +48,13 @@ def check_encoding(found: str, wanted: str) -> None:
         )
 
 
+def check_unique(problem: str, names: Sequence[str]) -> None:
+    """Raise ValueError if a name occurs twice."""
+    if len(set(names)) < len(names):
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"{problem}: {', '.join(map(repr, repeated))}")
+
+
 def listed(names: Sequence[str], limit: int = 8) -> str:
     """Some names for a message."""
     shown = ", ".join(map(repr, names[:limit]))
