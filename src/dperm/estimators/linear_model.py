@@ -41,6 +41,7 @@ from dperm.estimators.input_checks import (
     is_private,
     labels_of,
     row_scales,
+    warn_of_exact_number,
     with_targets,
 )
 from dperm.estimators.sklearn_searches import warn_of_search
@@ -156,6 +157,8 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         """The validated objective of `fit`; sets the attributes that depend on `X` and `y` alone."""
         self._check_parameters()
         loss, X, targets = self._problem(X, y)
+        if self.n_public is None and self._is_private():
+            warn_of_exact_number(relation_of(self.neighbors, self.ledger), self.ledger)
         return Objective(
             loss,
             X,
