@@ -67,7 +67,7 @@ def dp_agd_twin(
     """DP-AGD under zCDP in numpy, on the scaled rows of `obj`; returns its random number of updates."""
     # These names are not public; the rest of this module also works with earlier versions of the package.
     from dperm.accounting.zcdp import zcdp_rho
-    from dperm.algorithms.dp_agd import dp_agd_schedule
+    from dperm.algorithms.defaults.dp_agd import dp_agd_schedule
     from dperm.algorithms.problem import PublicProblem
 
     rows = twin.scaled_rows(X, obj.row_norm, True)

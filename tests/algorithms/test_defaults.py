@@ -9,11 +9,11 @@ import pytest
 from algorithms.problems import excess
 from dperm import Objective, algorithms
 from dperm.accounting import Neighbours, gdp_mu
-from dperm.algorithms.dp_agd import dp_agd_schedule
-from dperm.algorithms.noisy_gd import noisy_gd_schedule
-from dperm.algorithms.output_perturbation_gd import output_perturbation_schedule
+from dperm.algorithms.defaults.dp_agd import dp_agd_schedule
+from dperm.algorithms.defaults.noisy_gd import noisy_gd_schedule
+from dperm.algorithms.defaults.output_perturbation import output_perturbation_schedule
+from dperm.algorithms.defaults.rules import clip_fraction, longest_gradient
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.rules_of_thumb import clip_share, longest_gradient
 from dperm.losses import Huber, Logistic, Pinball, SquaredError
 
 DELTA = 1e-6
@@ -35,7 +35,7 @@ def test_ridge_term_raises_the_clip_up_to_the_longest_gradient(schedule, loss):
 @pytest.mark.parametrize("penalty", [0.0, 0.005])
 def test_noise_from_a_constant_under_a_ridge_term_falls_with_the_budget(penalty):
     """With perfect averaging it costs d (clip / (n mu))^2 / (2 l2); and the pull at the start is balanced."""
-    start = {"loss": SquaredError(target_bound=1.0), "spread": 0.3, "start_penalty": penalty}
+    start = {"loss": SquaredError(target_bound=1.0), "target_scale": 0.3, "start_penalty": penalty}
     problems = [problem(0.05, mu, **start) for mu in (0.01, 0.04, 0.16, 0.64, 2.56)]
     clips = [noisy_gd_schedule(each).clip for each in problems]
     assert clips == sorted(clips)
@@ -80,19 +80,19 @@ def test_quantiles_are_not_drawn_to_the_median_by_clipping(solver):
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.01, 0.3])
-def test_clip_share_is_invariant_to_the_unit_of_the_rows(l2):
+def test_clip_fraction_is_invariant_to_the_unit_of_the_rows(l2):
     scaled = PublicProblem(5_000, 20, 0.1, Logistic(), 300.0, l2 * 100.0**2)
-    assert math.isclose(clip_share(problem(l2), 3.0, 0.02), clip_share(scaled, 300.0, 0.02))
+    assert math.isclose(clip_fraction(problem(l2), 3.0, 0.02), clip_fraction(scaled, 300.0, 0.02))
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.3, 1.5])
-def test_clip_share_from_a_constant_is_invariant_to_the_unit_of_the_targets(spread):
+def test_clip_fraction_from_a_constant_is_invariant_to_the_unit_of_the_targets(spread):
     shares = []
     for unit in (1.0, 1000.0):
         loss = SquaredError(target_bound=unit)
-        own = problem(0.01, loss=loss, spread=spread * unit)
-        longest = longest_gradient(loss, 3.0, noisy=True, spread=own.spread)
-        shares.append(clip_share(own, longest, 0.0))
+        own = problem(0.01, loss=loss, target_scale=spread * unit)
+        longest = longest_gradient(loss, 3.0, noisy=True, target_scale=own.target_scale)
+        shares.append(clip_fraction(own, longest, 0.0))
     assert math.isclose(*shares)
 
 
@@ -120,7 +120,9 @@ def test_ridge_term_shortens_the_reach_of_noisy_descent():
 def test_the_reach_from_the_best_constant_under_a_ridge_term_grows_with_the_signal():
     """With little signal noise would carry the weights farther off than they have to go."""
     settings = [
-        noisy_gd_schedule(problem(1.0, mu, SquaredError(target_bound=1.0), spread=0.3, attained=True))
+        noisy_gd_schedule(
+            problem(1.0, mu, SquaredError(target_bound=1.0), target_scale=0.3, tight_row_norm=True)
+        )
         for mu in (0.009, 0.018, 0.036, 0.36)
     ]
     few, twice, enough, more = (own.step_size / (1.0 - own.momentum) for own in settings)

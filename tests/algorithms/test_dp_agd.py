@@ -13,7 +13,7 @@ from dperm import Objective
 from dperm.accounting import Budget, Ledger, zcdp_rho
 from dperm.accounting.units import gaussian_noise_multiplier, selection_eta
 from dperm.algorithms import dp_agd, nonprivate
-from dperm.algorithms.dp_agd import dp_agd_schedule
+from dperm.algorithms.defaults.dp_agd import dp_agd_schedule
 from dperm.algorithms.problem import PublicProblem
 from dperm.data.tabular import TabularLayout, TabularMatrix
 from dperm.errors import BudgetExceededError

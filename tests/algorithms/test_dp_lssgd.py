@@ -13,7 +13,7 @@ from algorithms.recorded_batches import recorded_batches
 from dperm import Objective
 from dperm.accounting import noise_multiplier
 from dperm.algorithms import dp_lsadam, dp_lssgd, dp_sgd, nonprivate
-from dperm.algorithms.minibatch_descent import _farther, default_schedule
+from dperm.algorithms.defaults.minibatch import default_schedule, smoothed_schedule
 from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Softmax
 from dperm.mechanisms import laplacian_smoothing
@@ -42,9 +42,11 @@ def test_noise_is_that_of_dp_sgd_smoothed_afterwards(algorithm):
 
 @pytest.mark.parametrize("mu", [1e-3, 0.03, 0.3, 3.0])
 def test_smoothed_softmax_runs_go_three_times_as_far_up_to_a_limit(mu):
-    problem = PublicProblem(6000, 84, mu, Softmax(4), 1.0, attained=True)
-    own, loose = (default_schedule(replace(problem, attained=known), "momentum") for known in (True, False))
-    longer = _farther(own, loose)
+    problem = PublicProblem(6000, 84, mu, Softmax(4), 1.0, tight_row_norm=True)
+    own, loose = (
+        default_schedule(replace(problem, tight_row_norm=known), "momentum") for known in (True, False)
+    )
+    longer = smoothed_schedule(problem, "momentum", None)
     of_own, of_loose, reach = (each.step_size / (1.0 - each.momentum) for each in (own, loose, longer))
     assert reach == pytest.approx(min(3.0 * of_own, of_loose))
     assert longer.step_size * problem.loss.smoothness(1.0) < 2.0 * (1.0 + longer.momentum)

@@ -10,7 +10,8 @@ from algorithms.problems import excess, objective, separable, zero_rows
 from dperm import Objective, datasets
 from dperm.accounting import gdp_mu, units
 from dperm.algorithms import dp_sgd, fit, noisy_gd, nonprivate, preconditioned_gd
-from dperm.algorithms.noisy_gd import NoisyGDSchedule, noisy_gd_schedule, typical_curvature
+from dperm.algorithms.defaults.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
+from dperm.algorithms.defaults.rules import typical_curvature
 from dperm.algorithms.problem import PublicProblem
 from dperm.errors import BudgetExceededError, PrivacyWarning
 from dperm.losses import (

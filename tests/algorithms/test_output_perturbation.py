@@ -11,7 +11,7 @@ from algorithms.problems import excess, objective, separable, zero_rows
 from dperm import Objective
 from dperm.accounting import Ledger, gaussian_sigma
 from dperm.algorithms import nonprivate, output_perturbation_gd
-from dperm.algorithms.output_perturbation_gd import output_perturbation_schedule
+from dperm.algorithms.defaults.output_perturbation import output_perturbation_schedule
 from dperm.errors import PrivacyWarning
 from dperm.losses import Huber, SquaredError
 from reference import numpy_algorithms as twin

@@ -14,9 +14,10 @@ from algorithms.problems import objective, separable
 from dperm import Objective
 from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms import noisy_gd, nonprivate, preconditioned_gd
+from dperm.algorithms.defaults.constants import Whitened
+from dperm.algorithms.defaults.preconditioned_gd import preconditioned_gd_schedule
 from dperm.algorithms.preconditioned_gd import _flatness as flatness
-from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
-from dperm.algorithms.private_whitening import SHORTEST_ROW, Whitening
+from dperm.algorithms.private_whitening import Whitening
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.whitened_clips import _raised_clip as raised_clip
 from dperm.errors import SlowFitWarning
@@ -26,6 +27,7 @@ from dperm.private_values.transform import Transform
 from reference import numpy_algorithms as twin
 
 module = importlib.import_module("dperm.algorithms.preconditioned_gd")
+SHORTEST_ROW = Whitened.SHORTEST_ROW
 MOMENTS = ["gram", "columns", "diagonal", "none"]
 
 
@@ -83,8 +85,10 @@ def test_the_clip_is_that_of_rows_which_a_ridge_shortens(l2, clip, loss, curvatu
     assert result.privacy.clip == pytest.approx(expected, rel=1e-3)
 
 
-@given(st.floats(SHORTEST_ROW**2, 1e3), st.floats(1.0, 1e6), st.floats(1e-3, 1e3), st.floats(0.25, 1.0))
-@example(SHORTEST_ROW**2, 1.0, 1.0, 0.25)
+@given(
+    st.floats(Whitened.SHORTEST_ROW**2, 1e3), st.floats(1.0, 1e6), st.floats(1e-3, 1e3), st.floats(0.25, 1.0)
+)
+@example(Whitened.SHORTEST_ROW**2, 1.0, 1.0, 0.25)
 def test_no_clip_is_shorter_than_that_whose_noise_is_checked(of_rows, ridge, relative, slope_at_zero):
     found = Whitening(Transform.rounding(np.eye(2)), of_rows, of_rows * ridge, 1.0)
     for given_clip in (False, True):

@@ -14,14 +14,14 @@ from dperm.algorithms import (
     dp_lssgd,
     dp_sgd,
     dp_sgd_gradient,
-    learned_coordinates,
     noisy_gd,
     nonprivate,
     preconditioned_gd,
     private_constant,
+    private_start,
     rrpsgd,
 )
-from dperm.algorithms.rules_of_thumb import target_range
+from dperm.algorithms.defaults.rules import target_range
 from dperm.losses import (
     Absolute,
     EpsilonInsensitive,
@@ -78,7 +78,7 @@ def accepted(loss, algorithm):
 
 def constants_of(algorithm, objective, epsilon, **settings):
     """The constants that were found, and the noise of the releases from which they were."""
-    found, noise, honest = [], [], learned_coordinates.noisy_constant
+    found, noise, honest = [], [], private_start.noisy_constant
 
     def noisy_constant(fit, release, multiplier):
         def watch(releaser, method, private, multiplier, *args, **kwargs):
@@ -90,7 +90,7 @@ def constants_of(algorithm, objective, epsilon, **settings):
         return found[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learned_coordinates, "noisy_constant", noisy_constant)
+        patch.setattr(private_start, "noisy_constant", noisy_constant)
         short = SHORT[algorithm.__name__] | {"random_state": 0} | settings
         result = algorithm(objective, epsilon, 1e-6, **short)
     return result, found, noise
@@ -127,7 +127,7 @@ def test_the_spread_is_near_that_of_the_targets(make, smallest, loose, epsilon):
     X = np.zeros((len(y), 1))
     objective = Objective(Absolute(target_bound=2.0 * loose), X, y, row_norm=2.0, fit_intercept=True)
     found = [constants_of(noisy_gd, objective, epsilon, random_state=seed)[1][0] for seed in range(5)]
-    spread = np.median([each.spread for each in found])
+    spread = np.median([each.target_scale for each in found])
     far = np.quantile(np.abs(y - np.median(y)), 0.98)
     assert smallest < spread < (4.0 if epsilon == 0.1 else 1.5) * far
     if epsilon > 0.1:
@@ -185,7 +185,7 @@ def test_with_little_signal_the_spread_is_seldom_far_too_large():
     y = 0.01 * np.random.default_rng(7).normal(size=4000)
     objective = Objective(Absolute(target_bound=2.0), np.zeros((4000, 1)), y, fit_intercept=True)
     found = [constants_of(noisy_gd, objective, 0.08, random_state=seed)[1][0] for seed in range(100)]
-    spreads = np.array([each.spread for each in found]) / np.quantile(np.abs(y), 0.98)
+    spreads = np.array([each.target_scale for each in found]) / np.quantile(np.abs(y), 0.98)
     assert np.sum(spreads > 5.0) <= 3
     assert 0.7 < np.median(spreads) < 3.0
 
@@ -315,7 +315,7 @@ def test_targets_at_both_bounds_are_farther_than_a_bound(unit, algorithm):
         assert unit > 1.0
         assert ledger.spent == 0
     else:
-        assert 1.0 < constant.spread / unit <= 1.0 + constant.prediction / unit
+        assert 1.0 < constant.target_scale / unit <= 1.0 + constant.prediction / unit
 
 
 def test_clips_are_for_targets_as_far_as_their_spread():

@@ -14,14 +14,14 @@ from dperm.algorithms import (
     dp_lssgd,
     dp_sgd,
     dp_sgd_gradient,
-    learned_coordinates,
     noisy_gd,
     nonprivate,
     preconditioned_gd,
+    preconditioner,
     sufficient_statistics,
 )
-from dperm.algorithms.learned_coordinates import LEAST_NORM
-from dperm.algorithms.private_scales import scale_shares
+from dperm.algorithms.defaults.constants import Norms
+from dperm.algorithms.defaults.scales import scale_shares
 from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Pinball, Power, SquaredError
 from dperm.mechanisms import release_without_privacy
@@ -80,7 +80,7 @@ def test_shares_follow_from_public_numbers(loss, intercept, n, expected):
     problem = PublicProblem(n, 21, 0.1, loss, 1.0, intercept=intercept)
     shares = scale_shares(problem)
     assert (shares.column_share, shares.norm_share, shares.label_share) == pytest.approx(expected)
-    assert not any(scale_shares(problem, learn=False).chosen.values())
+    assert not any(scale_shares(problem, learn=False).shares().values())
     forced = scale_shares(problem, learn=True)
     assert forced.column_share > 0.0
     starts = loss.classification or loss.target_bound < math.inf
@@ -198,13 +198,11 @@ def test_more_budget_does_not_take_the_few_long_rows_for_typical(algorithm, unit
 
 def learned_norm_and_lengths(monkeypatch, algorithm, longest, **settings):
     """The norm learned with hardly any noise, and the lengths of the rows, uniform up to the longest."""
-    rng, found, learn = np.random.default_rng(0), [], learned_coordinates._row_norm
+    rng, found, learn = np.random.default_rng(0), [], preconditioner._row_norm
     X, lengths = rng.normal(size=(20000, 3)), longest * rng.uniform(size=20000)
     X *= (lengths / np.linalg.norm(X, axis=1))[:, np.newaxis]
     objective = Objective("logistic", X, np.sign(X[:, 0]), row_norm=1.0, n_threads=1)
-    monkeypatch.setattr(
-        learned_coordinates, "_row_norm", lambda *args: found.append(learn(*args)) or found[-1]
-    )
+    monkeypatch.setattr(preconditioner, "_row_norm", lambda *args: found.append(learn(*args)) or found[-1])
     algorithm(objective, 100.0, 1e-6, steps=1, random_state=0, **settings)
     return found[0], lengths
 
@@ -235,16 +233,14 @@ def test_the_learned_norm_has_the_limit_that_is_checked_before_the_charge():
     objective = Objective("absolute", np.full((9000, 2), 1e-6), np.ones(9000), row_norm=1.0, n_threads=1)
     settings = SHORT["dp_sgd_gradient"] | {"learn_scales": True, "random_state": 0}
     clip = dp_sgd_gradient(objective, 50.0, 1e-6, **settings).privacy.clip
-    assert LEAST_NORM <= clip < 4.0 * LEAST_NORM
+    assert Norms.LEAST <= clip < 4.0 * Norms.LEAST
 
 
 def learned_factors(monkeypatch, objective, epsilon, seeds):
     """Factors of the columns in fits with these seeds."""
-    seen, learn = [], learned_coordinates._column_scales
+    seen, learn = [], preconditioner._column_scales
     with monkeypatch.context() as patch:
-        patch.setattr(
-            learned_coordinates, "_column_scales", lambda *args: seen.append(learn(*args)) or seen[-1]
-        )
+        patch.setattr(preconditioner, "_column_scales", lambda *args: seen.append(learn(*args)) or seen[-1])
         for seed in range(seeds):
             noisy_gd(objective, epsilon, 1e-6, steps=1, random_state=seed)
     assert len(seen) == seeds

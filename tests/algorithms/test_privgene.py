@@ -13,7 +13,7 @@ from dperm import Objective
 from dperm.accounting import Ledger, zcdp_rho, zcdp_rho_bun_steinke
 from dperm.accounting.privgene import offspring_range, privgene_rate
 from dperm.algorithms import noisy_gd, nonprivate, privgene
-from dperm.algorithms.privgene import PrivGeneSchedule, privgene_schedule
+from dperm.algorithms.defaults.privgene import PrivGeneSchedule, privgene_schedule
 from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Hinge, Huber, Logistic, Pinball
 from dperm.mechanisms import release
@@ -311,7 +311,9 @@ def test_no_multiple_of_the_stride_along_the_intercept_is_near_the_kink_of_label
 def test_strides_are_longer_where_a_ridge_term_pulls_the_optimum_far_from_a_learned_constant():
     """As for grades of 5.8 with a spread of 2 at l2 = 0.1, whose optimum has equal weights instead."""
     free, pulled = (
-        PublicProblem(6500, 12, 0.02, Huber(target_bound=9.0), 3.5, 0.1, spread=2.0, start_penalty=penalty)
+        PublicProblem(
+            6500, 12, 0.02, Huber(target_bound=9.0), 3.5, 0.1, target_scale=2.0, start_penalty=penalty
+        )
         for penalty in (0.0, 1.25)
     )
     strides = [privgene_schedule(each, 2e-4).stride for each in (free, pulled)]

@@ -10,7 +10,7 @@ from algorithms.problems import separable
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu
 from dperm.algorithms import nonprivate, sufficient_statistics
-from dperm.algorithms.learned_coordinates import Frame
+from dperm.algorithms.preconditioner import Preconditioner
 from dperm.losses import Huber, SquaredError
 from dperm.objective.moments import regression_sums, symmetric_matrix
 from reference import numpy_algorithms as twin
@@ -72,30 +72,30 @@ def test_loose_bounds_cost_little():
 
 @pytest.mark.parametrize("l2", [0.0, 0.02])
 def test_about_a_learned_constant_it_equals_the_numpy_reference(l2, record, monkeypatch):
-    frames, learned = [], Frame.learned
-    monkeypatch.setattr(Frame, "learned", lambda *args: frames.append(learned(*args)) or frames[-1])
+    found, learn = [], Preconditioner.learned
+    monkeypatch.setattr(Preconditioner, "learned", lambda *a: found.append(learn(*a)) or found[-1])
     obj = far()
     obj = Objective(obj.loss, obj._rows.x, obj._rows.y, row_norm=20.0, fit_intercept=True, l2=l2)
     result = sufficient_statistics(obj, 2.0, 1e-6, learn_scales=True, random_state=0)
-    (frame,) = frames
-    assert frame.problem.spread < 3.0
+    (learned,) = found
+    assert learned.problem.target_scale < 3.0
     noise = symmetric_matrix(record[-1]["noisy"] - record[-1]["exact"], target=True) / obj.n_public
-    t = twin.scaled_rows(obj._rows.x, 20.0, True) * frame.factors
-    shorter = np.minimum(1.0, frame.problem.row_norm / np.linalg.norm(t, axis=1))
-    limit = frame.problem.spread * max(frame.problem.signal / 1000.0, 1.0)
-    distances = np.clip(obj._rows.y - frame.start[-1], -limit, limit)
-    factor = 0.7 * frame.problem.row_norm / limit
+    t = twin.scaled_rows(obj._rows.x, 20.0, True) * learned.factors
+    shorter = np.minimum(1.0, learned.problem.row_norm / np.linalg.norm(t, axis=1))
+    limit = learned.problem.target_scale * max(learned.problem.signal / 1000.0, 1.0)
+    distances = np.clip(obj._rows.y - learned.start[-1], -limit, limit)
+    factor = 0.7 * learned.problem.row_norm / limit
     rows = t * shorter[:, None]
     moments = rows.T @ rows / obj.n_public + noise[:-1, :-1]
-    ridge = l2 * np.append(frame.factors[:-1], 0.0)
+    ridge = l2 * np.append(learned.factors[:-1], 0.0)
     products = rows.T @ (shorter * distances) / obj.n_public + noise[:-1, -1] / factor
     values, vectors = np.linalg.eigh(moments)
     scale = record[-1]["sigma"] / obj.n_public
     values = np.maximum(values, scale / 29 * math.sqrt(10))
-    matrix = (vectors * values) @ vectors.T + np.diag(ridge * frame.factors)
+    matrix = (vectors * values) @ vectors.T + np.diag(ridge * learned.factors)
     u = np.linalg.solve(matrix, products)
     u *= 1.0 - (scale / 41 / factor) ** 2 * np.trace(np.linalg.inv(matrix)) / (products @ u)
-    np.testing.assert_allclose(result.coef, frame.start + frame.factors * u, rtol=2e-4, atol=2e-4)
+    np.testing.assert_allclose(result.coef, learned.start + learned.factors * u, rtol=2e-4, atol=2e-4)
 
 
 def test_learned_scales_make_it_equivariant_to_the_unit_of_the_rows():

@@ -3,6 +3,8 @@
 A step size of 10^12 makes the weights overflow: a model of NaN was returned, and charged for.
 """
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from algorithms.every_algorithm import PRIVATE, problem_for
 from dperm.accounting import Ledger
 
 SIZES = [1e12, 1e150, 1e300]
-STEPPING = [name for name, algorithm in PRIVATE.items() if "step_size" in str(algorithm.__signature__)]
+STEPPING = [name for name, algorithm in PRIVATE.items() if "step_size" in inspect.signature(algorithm).parameters]
 
 
 @pytest.mark.parametrize("size", SIZES)

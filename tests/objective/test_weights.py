@@ -386,7 +386,7 @@ def test_every_algorithm_accepts_weights_or_refuses_them_before_the_charge(name,
     n = 2000 if name == "noisy_newton" else 60
     own = {"weights": np.ones(n)} if weighing == "weights" else {"class_weight": "private"}
     objective, needs = problem_for(name, **own), PRIVATE[name].needs
-    if needs.weighs_privately if weighing == "class_weight" else not needs.unweighted:
+    if needs.private_class_weight if weighing == "class_weight" else not needs.unweighted:
         public = small_fit(name, objective, ledger=ledger).privacy.public
         stated = "class_weight" if weighing == "class_weight" else "weight_bound"
         assert {"weight_bound", "class_weight"} & public.keys() == {stated}

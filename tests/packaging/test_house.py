@@ -2,6 +2,7 @@
 
 import pytest
 
+from dperm import algorithms
 from reference import source_code
 from reference.source_code import all_functions, circles, import_graph, include_graph
 
@@ -30,6 +31,14 @@ MANY_ARGUMENTS = {
             "dperm.accounting.sgd_output_sensitivity",
         ],
         PUBLISHED,
+    ),
+    **dict.fromkeys(
+        [
+            f"dperm.algorithms.{name}"
+            for name in algorithms.__all__
+            if hasattr(getattr(algorithms, name), "needs")
+        ],
+        "public: an algorithm's settings, in keywords",
     ),
     "dperm.accounting.Ledger.__init__": "public: what a ledger promises, in keywords",
     "dperm.accounting.noise_multiplier": "public: the run that it calibrates, in keywords",

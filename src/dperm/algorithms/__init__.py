@@ -1,4 +1,33 @@
-"""Algorithms of the literature, one file each, named as there."""
+"""Algorithms of the literature, one file each, named as there.
+
+Each is a function of an objective, a privacy budget and settings in keywords. A setting that is not given
+follows from public numbers. These arguments are common to all of them:
+
+epsilon, delta
+    The privacy budget. An infinite epsilon runs without noise and protects nothing. Delta is strictly between
+    0 and 1; some algorithms take ``delta=0`` for a pure guarantee.
+calibration
+    ``"tight"``: the least noise with a proof. ``"paper"``: the published noise, which is refused unless the
+    tight accountant confirms the claimed guarantee.
+neighbors
+    The neighbouring relation: a record is added or removed (``"add_or_remove"``), or replaced
+    (``"replace_one"``). By default the ledger's, and ``"add_or_remove"`` without a ledger.
+ledger
+    A :class:`dperm.accounting.PrivacyLedger`. It is charged once, before anything is drawn.
+random_state
+    None draws cryptographic noise and samples, from separate streams. A seed or a generator makes a run
+    reproducible, for tests; a ledger refuses them.
+callback
+    Called after each iteration with a dictionary of released and public values: ``iteration``, ``steps``,
+    ``coef`` and others. :func:`dperm.progress` makes one. Its `close` method, if it has one, is called in the
+    end.
+
+Whatever can be refused is refused before the ledger is charged: ValueError or TypeError for a setting out of
+range, incompatible settings, an objective that the algorithm does not support, or a paper calibration that
+does not give the claimed guarantee; :class:`dperm.errors.DataError` for more records than ``n_public``, if
+the proof needs a bound on their number; :class:`dperm.errors.BudgetExceededError` if the ledger cannot afford
+the fit.
+"""
 
 from dperm.algorithms.dp_agd import dp_agd
 from dperm.algorithms.dp_lssgd import dp_lsadam, dp_lssgd

@@ -1,17 +1,19 @@
 """DP-AGD: gradient descent with an adaptive privacy budget per iteration and a private line search.
 
-Lee and Kifer, "Concentrated differentially private gradient descent with adaptive per-iteration
-privacy budget", KDD 2018, Algorithm 2, with three corrections: gradient measurements are averaged
-unnormalised, every access is checked against the budget before it is made, and a selection is
-charged as a bounded-range mechanism. By default, as free post-processing, directions have momentum, steps
-shrink when 0 wins, and late iterates are averaged.
+Lee and Kifer, "Concentrated differentially private gradient descent with adaptive per-iteration privacy
+budget", KDD 2018, Algorithm 2, with three corrections: gradient measurements are averaged unnormalised, every
+access is checked against the budget before it is made, and a selection is charged as a bounded-range
+mechanism. By default, as free post-processing, directions have momentum, steps shrink when 0 wins, and late
+iterates are averaged.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from dperm.accounting import (
     ExponentialMechanismRelease,
     GaussianRelease,
     Neighbours,
+    PrivacyLedger,
     PureRelease,
     Units,
     gaussian_noise_multiplier,
@@ -29,175 +32,117 @@ from dperm.accounting import (
 )
 from dperm.accounting.renyi_filter import RenyiFilter, SampledPlan, sampled_plan
 from dperm.accounting.units import floor_units, units_as_float
-from dperm.algorithms import settings as check
-from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
-from dperm.algorithms.learned_coordinates import Frame
-from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, ScaleShares, scales_to_learn
-from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.rules_of_thumb import (
-    clip_share,
-    highest_loss,
-    longest_gradient,
-    softmax_clip,
-    steeper_on_one_side,
-    target_range,
-)
-from dperm.algorithms.settings import Schedule, Setting
+from dperm.algorithms.defaults.constants import DPAGD
+from dperm.algorithms.defaults.dp_agd import DPAGDSchedule, dp_agd_schedule
+from dperm.algorithms.defaults.scales import ScaleShares
+from dperm.algorithms.fit import Callback, Fit, FitResult
+from dperm.algorithms.preconditioner import Preconditioner
+from dperm.algorithms.private_scales import ScaleNoise, scale_facts, scales_to_learn
+from dperm.algorithms.requirements import needs
 from dperm.algorithms.suffix_average import DoublingSuffixAverage
-from dperm.losses.weighted import largest_weight
 from dperm.mechanisms.batches import SecretBatches
+from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
-from dperm.objective.gradients import check_sums, clipped_gradient_sum, mapped_gradient_sum
+from dperm.objective.gradients import check_sums
 from dperm.objective.losses import clipped_loss_sums
 from dperm.objective.objective import Array, Objective, part, sampled
 from dperm.private_values.bounded import Bounded
 
 
-class DPAGDSchedule(Schedule):
-    """Public settings of a DP-AGD run.
-
-    Attributes
-    ----------
-    splits : int
-        Number of iterations that the budget would last for if each line search succeeded at once.
-    selection_share : float
-        Share of the budget for the line searches, in (0, 1).
-    clip, loss_clip : float
-        Bounds on one record's gradient norm and loss.
-    step_max : float
-        Largest step of the first line searches, in the unit of the weights.
-    growth : float
-        Budget of a repeated measurement, relative to what the gradient has cost so far.
-    momentum : float
-        Weight of the last direction in the next, in [0, 1); reset when 0 wins.
-    shrink : float
-        Factor for ``step_max`` each time 0 wins, in (0, 1].
-    average : bool
-        Return the mean of the later iterates (at least the last half) instead of the last one.
-    n_candidates : int
-        Number of positive steps ``j step_max / n_candidates`` in a line search.
-    step_window : int
-        Number of updates after which ``step_max`` becomes 1.1 times the largest step among them.
-    step_cap : float
-        Upper limit of ``step_max``; infinite for no limit, as published.
-    max_iter : int
-        Largest number of updates.
-    """
-
-    splits: Setting[int] = Setting(check.step_count)
-    selection_share: Setting[float] = Setting(check.share)
-    clip: Setting[float] = Setting(check.clip_norm)
-    loss_clip: Setting[float] = Setting(check.clip_norm)
-    step_max: Setting[float] = Setting(check.positive)
-    growth: Setting[float] = Setting(check.positive)
-    momentum: Setting[float] = Setting(check.below_one)
-    shrink: Setting[float] = Setting(check.fraction)
-    average: Setting[bool] = Setting(check.boolean)
-    n_candidates: Setting[int] = Setting(check.candidate_count)
-    step_window: Setting[int] = Setting(check.positive_integer)
-    step_cap: Setting[float] = Setting(check.positive_or_infinite)
-    max_iter: Setting[int] = Setting(check.step_count)
-
-
-# Lee and Kifer's own settings; the selection share follows from their split of epsilon.
-PAPER_SCHEDULE = DPAGDSchedule(
-    splits=60,
-    selection_share=0.5,
-    clip=3.0,
-    loss_clip=3.0,
-    step_max=2.0,
-    growth=0.1,
-    momentum=0.0,
-    shrink=1.0,
-    average=False,
-    n_candidates=20,
-    step_window=10,
-    step_cap=math.inf,
-    max_iter=10_000,
-)
-
-
-def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
-    """Default settings from public numbers alone.
-
-    Notes
-    -----
-    As in :func:`dperm.algorithms.noisy_gd.noisy_gd_schedule` everything depends on the signal-to-noise number
-    ``k = n mu / sqrt(dimension)``. Many cheap iterations beat few expensive ones; a tenth of the budget is
-    enough for the line searches. A bound on real targets sets the scale of losses and steps; softmax losses
-    are clipped at about twice the loss of a random guess. Gradients of a loss that is steeper on one side
-    keep their length, as clipping would move the optimum, and first steps are shorter instead. Without noise
-    the clips are too large to matter.
-    """
-    problem = problem.per_record()
-    signal, loss, row_norm = problem.signal, problem.loss, problem.row_norm
-    bound, one_sided = target_range(loss, problem.spread), steeper_on_one_side(loss)
-    longest = longest_gradient(loss, row_norm, noisy=problem.private, spread=problem.spread)
-    if loss.n_classes is not None:
-        clip = softmax_clip(signal, loss, row_norm)
-        loss_clip = 1.5 * math.log2(loss.n_classes) * largest_weight(loss)
-    else:
-        share = clip_share(problem, longest, 0.05)
-        clip = longest * (1.0 if one_sided else share)
-        loss_clip = 1.5 if bound == math.inf else highest_loss(loss, bound)
-    # With a strong signal the optimum for labels is far from 0, and steps grow by a tenth per window only.
-    reach = 4.0 * min(max(1.0, math.sqrt(signal / 500.0)), 4.0) if bound == math.inf else bound
-    from_constant = problem.spread < math.inf  # which is close to the optimum
-    if from_constant:
-        reach *= min(0.3 * max(1.0, signal / 200.0), 1.0)
-    if one_sided:  # the noise of a longer clip
-        reach *= share
-    if not problem.private:
-        reach = min(reach, 4.0)  # the line search is exact
-        loss_clip *= 16.0  # without noise it only moves the optimum; a larger one would coarsen the grid
-    return replace(
-        PAPER_SCHEDULE,
-        splits=round(min(max(40.0, min(signal, 400.0), 0.25 * signal), 1000.0)),
-        selection_share=0.1,
-        clip=clip,
-        loss_clip=loss_clip,
-        step_max=reach / row_norm,
-        growth=0.02,
-        momentum=min(max(0.5, signal / 800.0), 0.9) if from_constant else 0.9,
-        shrink=0.9,
-        average=True,
-    )
-
-
-class DPAGDArguments(DPAGDSchedule, LearnedScales, PublishedTerms):
-    """Arguments of :func:`dp_agd`.
-
-    Attributes
-    ----------
-    accountant : {"zcdp", "gdp"}
-        How costs are added up; by default as in the ledger, or else "zcdp" if the selections take more than a
-        fifth of the budget. Not with batches, whose costs are Renyi divergences.
-    batch_size : float
-        Expected size of a fresh Poisson sample for every measurement and every line search. By default they
-        use all records. For ``add_or_remove`` and records in memory.
-    """
-
-    accountant: str | None = None
-    batch_size: Setting[float] = Setting(check.positive)
-
-
-@algorithm(DPAGDArguments, weighs_privately=True)
-def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
+@needs(private_class_weight=True)
+def dp_agd(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    splits: int | None = None,
+    selection_share: float | None = None,
+    clip: float | None = None,
+    loss_clip: float | None = None,
+    step_max: float | None = None,
+    growth: float | None = None,
+    momentum: float | None = None,
+    shrink: float | None = None,
+    average: bool | None = None,
+    n_candidates: int | None = None,
+    step_window: int | None = None,
+    step_cap: float | None = None,
+    max_iter: int | None = None,
+    batch_size: float | None = None,
+    accountant: str | None = None,
+    learn_scales: bool | str = "auto",
+    calibration: str = "tight",
+    neighbors: str | None = None,
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
     """Minimise with an adaptive privacy budget per iteration and a private line search.
 
-    Settings follow from public numbers where they are not given: :func:`dp_agd_schedule`.
-    ``momentum=0, shrink=1, average=False`` is the published algorithm, corrected.
+    Settings that are not given follow from public numbers, see
+    :func:`dperm.algorithms.defaults.dp_agd.dp_agd_schedule`. ``momentum=0, shrink=1, average=False`` is the
+    published algorithm, corrected. Pseudo-code, guarantee and proof: :doc:`/theory/dp_agd`.
 
     Parameters
     ----------
     objective : Objective
         Any non-negative loss.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
+    delta : float
+        Strictly between 0 and 1.
+    splits : int, optional
+        Number of iterations that the budget would last for if each line search succeeded at once.
+    selection_share : float, optional
+        Share of the budget for the line searches, in (0, 1).
+    clip, loss_clip : float, optional
+        Bounds on one record's gradient norm and loss.
+    step_max : float, optional
+        Largest step of the first line searches, in the unit of the weights.
+    growth : float, optional
+        Budget of a repeated measurement, relative to what the gradient has cost so far.
+    momentum : float, optional
+        Weight of the last direction in the next, in [0, 1); reset when 0 wins.
+    shrink : float, optional
+        Factor for ``step_max`` each time 0 wins, in (0, 1].
+    average : bool, optional
+        Return the mean of the later iterates (at least the last half) instead of the last one.
+    n_candidates : int, optional
+        Number of positive steps ``j step_max / n_candidates`` in a line search.
+    step_window : int, optional
+        Number of updates after which ``step_max`` becomes 1.1 times the largest step among them.
+    step_cap : float, optional
+        Upper limit of ``step_max``; infinite for no limit, as published.
+    max_iter : int, optional
+        Largest number of updates.
+    batch_size : float, optional
+        Expected size of a fresh Poisson sample for every measurement and every line search. By default they
+        use all records. For ``add_or_remove`` and records in memory.
+    accountant : {"zcdp", "gdp"}, optional
+        How costs are added up; by default as in the ledger, or else "zcdp" if the selections take more than a
+        fifth of the budget. Not with batches, whose costs are Renyi divergences.
+    learn_scales : {"auto", True, False}
+        As for :func:`dperm.algorithms.noisy_gd`.
     calibration : {"tight", "paper"}
         "paper": the published settings, conversion and Laplace noisy-min (``add_or_remove`` only), which
         determine `selection_share` and `accountant`.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        Neighbouring relation; by default the ledger's, and "add_or_remove" without a ledger.
+    ledger : PrivacyLedger, optional
+        Charged once, before anything is drawn.
+    random_state : None, int or Generator
+        None draws cryptographic noise. Seeds are for tests; a ledger refuses them.
     callback : callable, optional
         Called after each update with ``{"iteration", "coef", "step", "gradient_budget"}``, all released.
+
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    ValueError, TypeError, DataError, BudgetExceededError
+        Before anything is charged, see :mod:`dperm.algorithms`.
 
     Notes
     -----
@@ -214,35 +159,69 @@ def dp_agd(fit: Fit, given: DPAGDArguments) -> FitResult:
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    scales = scales_to_learn(fit, given)
+    given = DPAGDSchedule.checked(
+        splits=splits,
+        selection_share=selection_share,
+        clip=clip,
+        loss_clip=loss_clip,
+        step_max=step_max,
+        growth=growth,
+        momentum=momentum,
+        shrink=shrink,
+        average=average,
+        n_candidates=n_candidates,
+        step_window=step_window,
+        step_cap=step_cap,
+        max_iter=max_iter,
+        batch_size=batch_size,
+    )
+    with Fit(
+        objective,
+        epsilon,
+        delta,
+        calibration=calibration,
+        neighbors=neighbors,
+        ledger=ledger,
+        random_state=random_state,
+        callback=callback,
+    ) as fit:
+        return _dp_agd(fit, given, accountant, learn_scales)
+
+
+def _dp_agd(
+    fit: Fit, given: Mapping[str, Any], accountant: str | None, learn_scales: bool | str
+) -> FitResult:
+    scales = scales_to_learn(fit, learn_scales, given)
     problem = fit.problem.without(scales.together)
-    schedule = given.completed(PAPER_SCHEDULE if fit.as_published else dp_agd_schedule(problem))
-    sampled = schedule.batch_size is not None
-    if sampled:
-        _check_batches(fit, given)
+    default = DPAGDSchedule() if fit.as_published else dp_agd_schedule(problem)
+    schedule = replace(default, **given)
+    in_batches = schedule.batch_size is not None
+    if in_batches:
+        _check_batches(fit, schedule, accountant)
         plan: _Plan = _sampled_plan(fit, schedule, scales)
     elif fit.as_published:
-        plan = _published_plan(fit, given, schedule.splits)
+        determined = {"selection_share": given.get("selection_share"), "accountant": accountant}
+        plan = _published_plan(fit, determined, schedule.splits)
     else:
-        plan = _plan(fit, schedule, scales)
+        plan = _plan(fit, schedule, accountant, scales)
     plan.check(fit, schedule)
-    facts = {"selection_share": plan.selection_share, **scales.facts()}
-    if not sampled:
+    facts = {"selection_share": plan.selection_share, **scale_facts(scales)}
+    if not in_batches:
         fit.objective._expect_passes(2 * min(schedule.splits, schedule.max_iter))
-    release = fit.open("dp_agd", plan.budget, schedule, sampling="poisson" if sampled else "none", **facts)
-    frame = Frame.learned(fit, release, plan.scales, problem)
+    release = fit.open("dp_agd", plan.budget, schedule, sampling="poisson" if in_batches else "none", **facts)
+    preconditioner = Preconditioner.learned(fit, release, plan.scales, problem)
     if plan.scales.columns or plan.scales.norms:
-        schedule = given.completed(dp_agd_schedule(frame.problem))
-    run = _Run(fit, release, plan, schedule, frame)
+        schedule = replace(dp_agd_schedule(preconditioner.problem), **given)
+    run = _Run(fit, release, plan, schedule, preconditioner)
     run.descend()
     selection = "Laplace report-noisy-min" if fit.as_published else "exponential mechanism on step sizes"
     mechanism = f"adaptive gradient descent: Gaussian noise on gradients, {selection}"
     return fit.result(
         run.released(),
-        frame.in_words(mechanism),
+        preconditioner.description(mechanism),
         n_iter=len(fit.history),
         clip=schedule.clip,
-        notes=("Which records were in which sample stays secret.",) if sampled else (),
+        notes=("Which records were in which sample stays secret.",) if in_batches else (),
     )
 
 
@@ -269,7 +248,7 @@ class _Plan:
         return units
 
     def fits(self, measurement: Units = 0) -> bool:
-        """Whether the budget has room for a measurement of this cost and a line search."""
+        """Whether the remaining budget covers a measurement of this cost and a line search."""
         assert isinstance(self.budget, Budget)
         return self.budget.fits(measurement + self.selection_units)
 
@@ -304,15 +283,17 @@ class _SampledPlan(_Plan):
         return self.budget.fits(*measured, ExponentialMechanismRelease(self.eta()))
 
 
-def _check_batches(fit: Fit, given: DPAGDArguments) -> None:
+def _check_batches(fit: Fit, schedule: DPAGDSchedule, accountant: str | None) -> None:
     """Raise ValueError for settings that do not go with samples."""
-    if fit.neighbors is not Neighbours.ADD_OR_REMOVE or fit.as_published or given.accountant is not None:
+    if fit.neighbors is not Neighbours.ADD_OR_REMOVE or fit.as_published or accountant is not None:
         raise ValueError("batch_size goes with add_or_remove, calibration='tight' and no accountant")
-    fit.check_batch_size(given.batch_size)
+    assert schedule.batch_size is not None
+    fit.check_batch_size(schedule.batch_size)
     part(fit.objective, np.zeros(0, dtype=np.int64), fit.n)  # refuses records that are not in memory
 
 
-def _sampled_plan(fit: Fit, schedule: DPAGDArguments, scales: ScaleShares) -> _SampledPlan:
+def _sampled_plan(fit: Fit, schedule: DPAGDSchedule, scales: ScaleShares) -> _SampledPlan:
+    assert schedule.batch_size is not None
     noise = ScaleNoise.of(scales, fit.objective.loss, fit.budget(), fit.budget())
     share, rate = schedule.selection_share, min(1.0, schedule.batch_size / fit.n * (1.0 + 2.0**-50))
     sampled, budget = sampled_plan(fit.epsilon, fit.delta, rate, schedule.splits, share, noise.releases)
@@ -320,29 +301,29 @@ def _sampled_plan(fit: Fit, schedule: DPAGDArguments, scales: ScaleShares) -> _S
     return _SampledPlan(budget, *units, share, scales=noise, sampled=sampled)
 
 
-def _plan(fit: Fit, schedule: DPAGDArguments, scales: ScaleShares) -> _Plan:
-    accountant, share = schedule.accountant, Fraction(schedule.selection_share)
+def _plan(fit: Fit, schedule: DPAGDSchedule, accountant: str | None, scales: ScaleShares) -> _Plan:
+    share = Fraction(schedule.selection_share)
     if accountant is None:
-        by_share = "zcdp" if schedule.selection_share > 0.2 else "gdp"
+        by_share = "zcdp" if schedule.selection_share > DPAGD.ZCDP else "gdp"
         accountant = by_share if fit.ledger is None else str(fit.ledger.accountant)
     budget, rest = fit.budget(accountant), fit.budget(accountant)
-    noise_of_scales = ScaleNoise.of(scales, fit.objective.loss, budget, rest)  # taken off the rest
+    scale_noise = ScaleNoise.of(scales, fit.objective.loss, budget, rest)  # taken off the rest
     return _Plan(
         budget=budget,
         gradient_units=rest.share(schedule.splits, 1 - share),
         selection_units=rest.share(schedule.splits, share),
         selection_share=schedule.selection_share,
-        scales=noise_of_scales,
+        scales=scale_noise,
     )
 
 
-def _published_plan(fit: Fit, given: DPAGDArguments, splits: int) -> _Plan:
+def _published_plan(fit: Fit, determined: Mapping[str, Any], splits: int) -> _Plan:
     """Lee and Kifer, section 5: equation (5) for the budget, equal splits, textbook Gaussian.
 
     Under ``replace_one`` the selection noise would be too small by a factor of 2.
     """
-    for name in ("selection_share", "accountant"):
-        if (value := getattr(given, name)) is not None:
+    for name, value in determined.items():
+        if value is not None:
             raise ValueError(f"calibration='paper' of dp_agd determines {name}: leave it out, got {value!r}")
     fit.check_published("dp_agd")
     rho = zcdp_rho_bun_steinke(fit.epsilon, fit.delta)
@@ -367,11 +348,16 @@ class _Run:
     """State of one run; every attribute is released or public."""
 
     def __init__(
-        self, fit: Fit, release: Releaser, plan: _Plan, schedule: DPAGDArguments, frame: Frame
+        self,
+        fit: Fit,
+        release: Releaser,
+        plan: _Plan,
+        schedule: DPAGDSchedule,
+        preconditioner: Preconditioner,
     ) -> None:
         self.fit, self.release, self.plan, self.schedule = fit, release, plan, schedule
-        self.objective, self.frame = fit.objective, frame
-        self.w = frame.start
+        self.objective, self.preconditioner = fit.objective, preconditioner
+        self.w = preconditioner.start
         self.velocity = np.zeros(self.objective.shape)
         self.average = DoublingSuffixAverage()
         self.step_max = min(schedule.step_max, schedule.step_cap)
@@ -398,11 +384,10 @@ class _Run:
                 self.step_max = min(1.1 * largest, schedule.step_cap)
 
     def _gradient_sum(self) -> Bounded:
-        clip, through, records = self.schedule.clip, self.frame.linear_map, self._records()
         keep = self.batches is None
-        if through is None:
-            return clipped_gradient_sum(records, self.w, clip, keep_predictions=keep)
-        return mapped_gradient_sum(records, self.w, clip, through, keep_predictions=keep)
+        return self.preconditioner.gradient_sum(
+            self._records(), self.w, self.schedule.clip, keep_predictions=keep
+        )
 
     def _records(self) -> Objective:
         """All records, or a fresh sample."""
@@ -415,17 +400,19 @@ class _Run:
     def _search(self, gradient_sum: Bounded) -> tuple[Array, float] | None:
         """Direction and positive step, measuring again while 0 wins; None if the budget is used up.
 
-        The direction is in the coordinates of the data; in those of the frame its length is 1.
+        The direction is in the coordinates of the data; in preconditioned ones its length is 1.
         """
         plan, schedule, spent = self.plan, self.schedule, self.gradient_units
         measured = self.release.gaussian_sum(gradient_sum, plan.multiplier(spent))
         while True:
-            gradient = measured / self.count + self.frame.factors * self.objective.penalty_gradient(self.w)
+            gradient = measured / self.count + self.preconditioner.factors * self.objective.penalty_gradient(
+                self.w
+            )
             towards = schedule.momentum * self.velocity + gradient
             length = float(np.linalg.norm(towards))
             if length == 0.0 or not plan.fits():
                 return None
-            direction = self.frame.factors * (towards / length)
+            direction = self.preconditioner.factors * (towards / length)
             steps = self.step_max * np.arange(schedule.n_candidates + 1) / schedule.n_candidates
             chosen = self._select(direction, steps)
             if chosen > 0:

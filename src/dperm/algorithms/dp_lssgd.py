@@ -6,16 +6,18 @@ Wang, Gu, Boedihardjo, Wang, Barekat and Osher, MSML 2020, Algorithm 1. Smoothin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from dperm.accounting import paper
+from dperm.accounting import PrivacyLedger, paper
 from dperm.algorithms import settings as check
-from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, FitResult
-from dperm.algorithms.minibatch_descent import MinibatchArguments, MinibatchRun
-from dperm.algorithms.settings import Setting
+from dperm.algorithms.defaults.minibatch import MinibatchSchedule
+from dperm.algorithms.fit import Callback, Fit, FitResult
+from dperm.algorithms.minibatch_descent import MinibatchRun
+from dperm.algorithms.requirements import needs
+from dperm.algorithms.step_sizes import StepSize
+from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.smoothing import laplacian_smoothing
 from dperm.objective.objective import Array, Objective
 
@@ -23,39 +25,74 @@ from dperm.objective.objective import Array, Objective
 _PAPER_SAMPLING = {"add_or_remove": "poisson", "replace_one": "without_replacement"}
 
 
-class SmoothedArguments(MinibatchArguments):
-    """Arguments of :func:`dp_lssgd` and :func:`dp_lsadam`.
-
-    Attributes
-    ----------
-    smoothing : float
-        sigma of :func:`dperm.mechanisms.laplacian_smoothing`, at least 0; along the columns, for each class
-        separately, the intercept excluded. 0 is :func:`dp_sgd`.
-    image_shape : sequence of ints
-        Shape of the image in a row, in C order, such as height and width: smoothed along each axis.
-    """
-
-    smoothing: Setting[float] = Setting(check.non_negative, 1.0)
-    image_shape: Sequence[int] | None = None
-
-
-@algorithm(SmoothedArguments, weighs_privately=True)
-def dp_lssgd(fit: Fit, given: SmoothedArguments) -> FitResult:
+@needs(private_class_weight=True)
+def dp_lssgd(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    batch_size: float | None = None,
+    steps: int | None = None,
+    clip: float | None = None,
+    step_size: StepSize | None = None,
+    momentum: float | None = None,
+    tail: float | None = None,
+    radius: float = math.inf,
+    smoothing: float = 1.0,
+    image_shape: Sequence[int] | None = None,
+    sampling: str = "poisson",
+    accountant: str = "pld",
+    learn_scales: bool | str = "auto",
+    calibration: str = "tight",
+    neighbors: str | None = None,
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
     """Minimise by stochastic gradient descent on noisy gradients that are smoothed before each step.
 
-    Settings follow from public numbers where they are not given. ``momentum=0, tail=0`` is the published
-    algorithm.
+    Settings that are not given follow from public numbers, see
+    :func:`dperm.algorithms.defaults.minibatch.minibatch_schedule`. ``momentum=0, tail=0`` is the published
+    algorithm. Pseudo-code, guarantee and proof: :doc:`/theory/dp_lssgd`.
 
     Parameters
     ----------
     objective : Objective
         Any loss. Smoothing helps where neighbouring columns have similar weights: signals, images.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
+    delta : float
+        Strictly between 0 and 1.
+    batch_size, steps, clip, step_size, momentum, tail, radius : optional
+        As for :func:`dp_sgd`.
+    smoothing : float
+        sigma of :func:`dperm.mechanisms.laplacian_smoothing`, at least 0; along the columns, for each class
+        separately, the intercept excluded. 0 is :func:`dp_sgd`.
+    image_shape : sequence of ints, optional
+        Shape of the image in a row, in C order, such as height and width: smoothed along each axis.
+    sampling, accountant, learn_scales : str
+        As for :func:`dp_sgd`.
     calibration : {"tight", "paper"}
         "paper": the noise of the paper's Theorem 1, with ``sampling="poisson"`` under ``add_or_remove`` and
         ``"without_replacement"`` under ``replace_one``. It often fails, and is then refused.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        Neighbouring relation; by default the ledger's, and "add_or_remove" without a ledger.
+    ledger : PrivacyLedger, optional
+        Charged once, before anything is drawn.
+    random_state : None, int or Generator
+        None draws cryptographic noise. Seeds are for tests; a ledger refuses them.
     callback : callable, optional
-        Called after each step with ``{"iteration", "coef", "gradient"}``, all released; the gradient is the
-        smoothed one.
+        Called after each step with ``{"iteration", "steps", "coef", "gradient"}``, all released; the gradient
+        is the smoothed one.
+
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    ValueError, TypeError, DataError, BudgetExceededError
+        Before anything is charged, see :mod:`dperm.algorithms`.
 
     Examples
     --------
@@ -67,15 +104,99 @@ def dp_lssgd(fit: Fit, given: SmoothedArguments) -> FitResult:
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    return _smoothed_descent("dp_lssgd", fit, given, "momentum")
+    given = MinibatchSchedule.checked(
+        batch_size=batch_size,
+        steps=steps,
+        clip=clip,
+        step_size=step_size,
+        momentum=momentum,
+        tail=tail,
+        radius=radius,
+    )
+    smoother = LaplacianSmoother(objective, smoothing, image_shape)
+    with Fit(
+        objective,
+        epsilon,
+        delta,
+        calibration=calibration,
+        neighbors=neighbors,
+        ledger=ledger,
+        random_state=random_state,
+        callback=callback,
+    ) as fit:
+        run = MinibatchRun(fit, given, learn_scales, sampling, accountant, "momentum", smoother)
+        return _descend("dp_lssgd", run, smoother)
 
 
-@algorithm(SmoothedArguments, weighs_privately=True)
-def dp_lsadam(fit: Fit, given: SmoothedArguments) -> FitResult:
+@needs(private_class_weight=True)
+def dp_lsadam(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    batch_size: float | None = None,
+    steps: int | None = None,
+    clip: float | None = None,
+    step_size: StepSize | None = None,
+    momentum: float | None = None,
+    tail: float | None = None,
+    radius: float = math.inf,
+    smoothing: float = 1.0,
+    image_shape: Sequence[int] | None = None,
+    sampling: str = "poisson",
+    accountant: str = "pld",
+    learn_scales: bool | str = "auto",
+    calibration: str = "tight",
+    neighbors: str | None = None,
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
     """Minimise by Adam on noisy gradients that are smoothed before each step.
 
-    As :func:`dp_lssgd`, with Adam as the optimizer: `step_size` is the length of a typical step in one
-    coordinate, and `momentum` the decay of the mean gradient.
+    As :func:`dp_lssgd`, with Adam as the optimizer. Pseudo-code, guarantee and proof:
+    :doc:`/theory/dp_lsadam`.
+
+    Parameters
+    ----------
+    objective : Objective
+        Any loss.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
+    delta : float
+        Strictly between 0 and 1.
+    batch_size, steps, clip : optional
+        As for :func:`dp_sgd`.
+    step_size : float, str, mapping or callable, optional
+        Length of a typical step in one coordinate; it may change as for :func:`dp_sgd`.
+    momentum : float, optional
+        Decay of the mean gradient, in [0, 1).
+    tail, radius : optional
+        As for :func:`dp_sgd`.
+    smoothing, image_shape : optional
+        As for :func:`dp_lssgd`.
+    sampling, accountant, learn_scales : str
+        As for :func:`dp_sgd`.
+    calibration : {"tight", "paper"}
+        As for :func:`dp_lssgd`.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        Neighbouring relation; by default the ledger's, and "add_or_remove" without a ledger.
+    ledger : PrivacyLedger, optional
+        Charged once, before anything is drawn.
+    random_state : None, int or Generator
+        None draws cryptographic noise. Seeds are for tests; a ledger refuses them.
+    callback : callable, optional
+        Called after each step with ``{"iteration", "steps", "coef", "gradient"}``, all released; the gradient
+        is the smoothed one.
+
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    ValueError, TypeError, DataError, BudgetExceededError
+        Before anything is charged, see :mod:`dperm.algorithms`.
 
     Examples
     --------
@@ -87,45 +208,69 @@ def dp_lsadam(fit: Fit, given: SmoothedArguments) -> FitResult:
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    return _smoothed_descent("dp_lsadam", fit, given, "adam")
+    given = MinibatchSchedule.checked(
+        batch_size=batch_size,
+        steps=steps,
+        clip=clip,
+        step_size=step_size,
+        momentum=momentum,
+        tail=tail,
+        radius=radius,
+    )
+    smoother = LaplacianSmoother(objective, smoothing, image_shape)
+    with Fit(
+        objective,
+        epsilon,
+        delta,
+        calibration=calibration,
+        neighbors=neighbors,
+        ledger=ledger,
+        random_state=random_state,
+        callback=callback,
+    ) as fit:
+        run = MinibatchRun(fit, given, learn_scales, sampling, accountant, "adam", smoother)
+        return _descend("dp_lsadam", run, smoother)
 
 
-def _smoothed_descent(name: str, fit: Fit, given: SmoothedArguments, optimizer: str) -> FitResult:
-    smooth = _smoother(fit.objective, given.smoothing, given.image_shape)
-    run = MinibatchRun(fit, given, optimizer, smooth)
-    sigma_over_clip = _published_noise(name, run) if fit.as_published else run.noise_multiplier()
-    shape = None if given.image_shape is None else tuple(given.image_shape)
-    return run.descend(name, sigma_over_clip, image_shape=shape)
-
-
-def _smoother(
-    objective: Objective, smoothing: float, image_shape: Sequence[int] | None
-) -> Callable[[Array], Array]:
+class LaplacianSmoother:
     """Smoothing of a gradient along the columns of the data; the intercept stays as it is."""
-    n_columns = objective.n_columns
-    if image_shape is not None and not isinstance(image_shape, Sequence | np.ndarray):
-        raise ValueError(f"image_shape must be a sequence of integers such as (28, 28), got {image_shape!r}")
-    grid = (n_columns,) if image_shape is None else tuple(image_shape)
-    for length in grid:
-        check.positive_integer("image_shape", length)
-    if math.prod(grid) != n_columns:
-        raise ValueError(f"image_shape must have {n_columns} pixels, one per column, got {image_shape!r}")
-    axes = tuple(range(len(grid)))
 
-    def smooth(gradient: Array) -> Array:
+    def __init__(self, objective: Objective, smoothing: float, image_shape: Sequence[int] | None) -> None:
+        self.n_columns = n_columns = objective.n_columns
+        self.smoothing = check.non_negative("smoothing", smoothing)
+        if image_shape is not None and not isinstance(image_shape, Sequence | np.ndarray):
+            raise ValueError(
+                f"image_shape must be a sequence of integers such as (28, 28), got {image_shape!r}"
+            )
+        self.image_shape = None if image_shape is None else tuple(image_shape)
+        self._grid = (n_columns,) if self.image_shape is None else self.image_shape
+        for length in self._grid:
+            check.positive_integer("image_shape", length)
+        if math.prod(self._grid) != n_columns:
+            raise ValueError(f"image_shape must have {n_columns} pixels, one per column, got {image_shape!r}")
+
+    def __call__(self, gradient: Array) -> Array:
+        """The smoothed gradient."""
         smoothed = gradient.copy()
-        columns = gradient[:n_columns]
-        image = columns.reshape(*grid, *columns.shape[1:])
-        smoothed[:n_columns] = laplacian_smoothing(image, smoothing, axes, 1).reshape(columns.shape)
+        columns = gradient[: self.n_columns]
+        image = columns.reshape(*self._grid, *columns.shape[1:])
+        axes = tuple(range(len(self._grid)))
+        smoothed[: self.n_columns] = laplacian_smoothing(image, self.smoothing, axes, 1).reshape(
+            columns.shape
+        )
         return smoothed
 
-    return smooth
+
+def _descend(name: str, run: MinibatchRun, smoother: LaplacianSmoother) -> FitResult:
+    sigma_over_clip = _published_noise(name, run) if run.fit.as_published else run.noise_multiplier()
+    facts = {"smoothing": smoother.smoothing, "image_shape": smoother.image_shape}
+    return run.descend(name, sigma_over_clip, **facts)
 
 
 def _published_noise(name: str, run: MinibatchRun) -> float:
     """Theorem 1 of the paper, on the mean of a batch."""
-    fit = run.fit
-    if run.schedule.accountant != "pld" or run.schedule.sampling != _PAPER_SAMPLING[fit.neighbors]:
+    fit, schedule = run.fit, run.schedule
+    if run.accountant != "pld" or run.sampling != _PAPER_SAMPLING[fit.neighbors]:
         raise ValueError(
             f"calibration='paper' of {name} needs accountant='pld', which verifies it, and "
             "sampling='poisson' with neighbors='add_or_remove' or 'without_replacement' with 'replace_one'"
@@ -134,9 +279,9 @@ def _published_noise(name: str, run: MinibatchRun) -> float:
     on_the_mean = paper.dp_lssgd(
         fit.epsilon,
         fit.delta,
-        batch_size=run.schedule.batch_size,  # type: ignore[arg-type]
+        batch_size=schedule.batch_size,  # type: ignore[arg-type]
         n_samples=fit.n,
-        steps=run.schedule.steps,
+        steps=schedule.steps,
         neighbors=fit.neighbors,
     )
-    return on_the_mean * run.schedule.batch_size
+    return on_the_mean * schedule.batch_size

@@ -7,90 +7,123 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from dperm.accounting import Neighbours, noise_multiplier, paper
+from dperm.accounting import Neighbours, PrivacyLedger, noise_multiplier, paper
 from dperm.accounting.sgd_calibration import noise_multiplier_after
-from dperm.accounting.step_size import gradient_step_size
-from dperm.algorithms import rules_of_thumb as rules
 from dperm.algorithms import settings as check
-from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, FitResult
-from dperm.algorithms.learned_coordinates import Frame
+from dperm.algorithms.defaults import dp_sgd_gradient as defaults
+from dperm.algorithms.defaults.dp_sgd_gradient import NoisyBatches
+from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.noisy_descent import (
-    NoisyDescentArguments,
+    NoisyDescentSchedule,
     check_calibration,
     noisy_descent,
     opened,
     sampling_name,
     start_to_learn,
 )
-from dperm.algorithms.private_scales import LearnedScales, ScaleNoise
+from dperm.algorithms.preconditioner import Preconditioner
+from dperm.algorithms.private_scales import ScaleNoise, scale_facts
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.settings import Setting
-from dperm.mechanisms.random_source import random_bits
-from dperm.objective.bounded_descent import gradient_bound
-
-# Gradient evaluations of the default schedule: passes over the records, and the least number without noise.
-_PASSES, _EXACT_GRADIENTS = 50, 2e7
-# Distance that noisy steps on labels are to travel, times row_norm: beyond, noise costs more than it gains.
-_NOISY_REACH = 30.0
-# Largest number of steps that a default batch size leads to.
-_MOST_STEPS = 100_000
+from dperm.algorithms.requirements import needs
+from dperm.algorithms.settings import setting
+from dperm.algorithms.step_sizes import StepSize
+from dperm.mechanisms.random_source import RandomState, random_bits
+from dperm.objective.objective import Objective
 
 
-class DPSGDGradientArguments(LearnedScales, NoisyDescentArguments):
-    """Arguments of :func:`dp_sgd_gradient`.
+@dataclass(frozen=True, kw_only=True)
+class DPSGDGradientSchedule(NoisyDescentSchedule):
+    """Settings of :func:`dp_sgd_gradient`."""
 
-    Attributes
-    ----------
-    learn_scales : {"auto", True, False}
-        Whether to spend part of the budget on a bound on the row norms, and on the mean label or the best
-        constant prediction of real targets and their distance from it, first. Clip and step size follow from
-        these, and the descent starts there; columns keep their scales. "auto": as for :func:`noisy_gd`.
-    steps : int
-        T; by default 50 passes over the records, and without noise at least ``2e7`` gradients of records.
-    output : {"average", "last"}
-        Mean of the iterates ``w_1 .. w_T`` or ``w_(T+1)``.
-    """
-
-    steps: Setting[int] = Setting(check.step_count)
-    output: Setting[str] = Setting(check.one_of("average", "last"), "average")
+    steps: int = setting(check.step_count)
+    output: str = setting(check.one_of("average", "last"), "average")
 
 
-class NoisyBatches(NamedTuple):
-    """Batches and their noise."""
-
-    size: int  # m
-    steps: int  # T
-    sigma_over_clip: float  # standard deviation of the noise on a batch's sum, relative to the clip
-
-
-@algorithm(DPSGDGradientArguments, convex=True, linear_prediction=True, random_access=True)
-def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
+@needs(convex=True, linear_prediction=True, random_access=True)
+def dp_sgd_gradient(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    steps: int | None = None,
+    batch_size: int | None = None,
+    step_size: StepSize | None = None,
+    clip: float | None = None,
+    radius: float = math.inf,
+    output: str = "average",
+    noise: str = "exact",
+    report_every: int | None = None,
+    learn_scales: bool | str = "auto",
+    calibration: str = "tight",
+    neighbors: str | None = None,
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
     """Minimise by stochastic gradient descent with Gaussian noise on every gradient.
+
+    Pseudo-code, guarantee and proof: :doc:`/theory/dp_sgd_gradient`.
 
     Parameters
     ----------
     objective : Objective
         With a convex loss of a linear prediction, smooth or not.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
+    delta : float
+        Strictly between 0 and 1.
+    steps : int, optional
+        T; by default 50 passes over the records, and without noise at least ``2e7`` gradients of records.
     batch_size : int, optional
         Records per step, a fresh set of them each time; 1 in the paper. By default the power of 2 that
         minimises a bound on the risk, from public numbers, among those with at most 100,000 steps.
     step_size : float, str, mapping or callable, optional
-        eta, one number or changing: ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in ``"0.5/sqrt(t)"``; a
-        mapping from steps to the sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a function of the step 1,
-        2, .. By default ``R / sqrt(T (G^2 + d sigma^2))``, with R the radius or an estimate from `row_norm`
-        and the target bound, and at most ``1 / (l2 + beta)``, with beta the smoothness or an estimate at a
-        kink.
+        Step on the mean gradient. One number, or ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in
+        ``"0.5/sqrt(t)"``; a mapping from steps to the sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a
+        function of the step 1, 2, ... By default
+        ``R / sqrt(T (G^2 + d sigma^2))``, with R the radius or an estimate from `row_norm` and the target
+        bound, and at most ``1 / (l2 + beta)``, with beta the smoothness or an estimate at a kink.
     clip : float, optional
-        Bound on the norm of one record's gradient. By default from public numbers: see
-        :func:`dperm.algorithms.rules_of_thumb.typical_clip`, or the longest gradient for a loss that is
-        steeper on one side; with a `radius`, the loss's bound there.
+        Bound on the norm of one record's gradient; infinite where the loss itself bounds it. By default from
+        public numbers: see :func:`dperm.algorithms.defaults.rules.typical_clip`, or the longest gradient for
+        a loss that is steeper on one side; with a `radius`, the loss's bound there.
+    radius : float
+        Project the iterates onto ``||w|| <= radius``; infinite for no projection.
+    output : {"average", "last"}
+        Mean of the iterates ``w_1 .. w_T`` or ``w_(T+1)``.
+    noise : {"exact", "float"}
+        "float": floating-point noise, for long runs; the guarantee is idealised.
+    report_every : int, optional
+        Steps between two calls of `callback`; by default one pass.
+    learn_scales : {"auto", True, False}
+        Whether to spend part of the budget on a bound on the row norms, and on the mean label or the best
+        constant prediction of real targets and their distance from it, first. Clip and step size follow from
+        these, and the descent starts there; columns keep their scales. "auto": as for :func:`noisy_gd`.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 11 (``batch_size=1``, ``replace_one``, a radius) with the feasible beta
         of least noise, if there is one.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        A batch is a Poisson sample of rate ``batch_size / n`` (add_or_remove), or a fresh set of fixed size
+        (replace_one). By default the ledger's relation, and "add_or_remove" without a ledger.
+    ledger : PrivacyLedger, optional
+        Charged once, before anything is drawn.
+    random_state : None, int or Generator
+        None draws cryptographic noise. Seeds are for tests; a ledger refuses them.
+    callback : callable, optional
+        Called with ``{"iteration", "coef"}``, released values.
+
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    ValueError, TypeError, DataError, BudgetExceededError
+        Before anything is charged, see :mod:`dperm.algorithms`.
 
     Notes
     -----
@@ -108,8 +141,32 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    fit.check_batch_size(given.batch_size or 1)
-    scales, noise = start_to_learn(fit, given)
+    given = DPSGDGradientSchedule.checked(
+        steps=steps,
+        batch_size=batch_size,
+        step_size=step_size,
+        clip=clip,
+        radius=radius,
+        output=output,
+        noise=noise,
+        report_every=report_every,
+    )
+    with Fit(
+        objective,
+        epsilon,
+        delta,
+        calibration=calibration,
+        neighbors=neighbors,
+        ledger=ledger,
+        random_state=random_state,
+        callback=callback,
+    ) as fit:
+        return _dp_sgd_gradient(fit, given, learn_scales)
+
+
+def _dp_sgd_gradient(fit: Fit, given: Mapping[str, Any], learn_scales: bool | str) -> FitResult:
+    fit.check_batch_size(given.get("batch_size", 1))
+    scales, noise = start_to_learn(fit, learn_scales, given)
     problem = fit.problem.without(scales.together)
     if fit.as_published:
         batches = _published_batches(fit, given)
@@ -125,10 +182,10 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
         counts=[batches.steps],
         accountant="pld",
         scales=noise,
-        **scales.facts(),
+        **scale_facts(scales),
     )
-    frame = Frame.unscaled(fit, release, noise, problem)
-    schedule = completed(frame.problem)
+    preconditioner = Preconditioner.unscaled(fit, release, noise, problem)
+    schedule = completed(preconditioner.problem)
     coef = noisy_descent(
         fit,
         release,
@@ -137,73 +194,30 @@ def dp_sgd_gradient(fit: Fit, given: DPSGDGradientArguments) -> FitResult:
         bits,
         steps=batches.steps,
         average=schedule.output == "average",
-        start=frame.start,
+        start=preconditioner.start,
     )
-    mechanism = frame.in_words("Gaussian noise on the sum of every batch")
+    mechanism = preconditioner.description("Gaussian noise on the sum of every batch")
     return fit.result(coef, mechanism, n_iter=batches.steps, clip=schedule.clip)
 
 
 def _completed(
-    fit: Fit, given: DPSGDGradientArguments, batches: NoisyBatches, problem: PublicProblem
-) -> DPSGDGradientArguments:
+    fit: Fit, given: Mapping[str, Any], batches: NoisyBatches, problem: PublicProblem
+) -> DPSGDGradientSchedule:
     """All settings for this problem."""
-    clip = _clip(fit, given, problem)
-    schedule = replace(given, clip=clip, batch_size=batches.size, steps=batches.steps)
-    return schedule.completed(step_size=_default_step_size(problem, clip, given.radius, batches)[0])
-
-
-def _clip(fit: Fit, given: DPSGDGradientArguments, problem: PublicProblem) -> float:
-    """The bound on the norm of a record's gradient, which is always finite."""
-    bounded = fit.as_published or given.radius < math.inf
-    clip = given.completed(clip=math.inf if bounded else _default_clip(problem)).clip
-    return gradient_bound(problem.loss, problem.row_norm, given.radius, clip)
-
-
-def _default_clip(problem: PublicProblem) -> float:
-    """A shorter clip would move the optimum of a loss that is steeper on one side; see `typical_clip`."""
-    if problem.private and rules.steeper_on_one_side(problem.loss):
-        return rules.longest_gradient(problem.loss, problem.row_norm, noisy=True, spread=problem.spread)
-    return rules.typical_clip(problem)
-
-
-def _default_step_size(
-    problem: PublicProblem, clip: float, radius: float, batches: NoisyBatches
-) -> tuple[float, float]:
-    """The step size that minimises a bound on the risk, or a smaller one, and the bound there.
-
-    The bound is ``R^2/(2 eta T) + eta V/2`` with the variance V of a noisy mean gradient: its mean costs
-    nothing while steps are below ``1/beta`` (Dekel et al. 2012). Many records with kinks at different places
-    together have a bend, and beta is an estimate. Curvature and noise limit the step size further.
-    """
-    steps, dimension = batches.steps, problem.dimension
-    loss, row_norm = problem.loss, problem.row_norm
-    sigma = batches.sigma_over_clip * clip / batches.size
-    # Without noise the clip is far above the gradients that occur.
-    met = clip if problem.private else min(clip, rules.usual_gradient(loss, row_norm))
-    if loss.kink_jump == 0.0:
-        # Gradients vary less between records than their bound allows, whatever the clip.
-        longest = rules.longest_gradient(loss, row_norm, noisy=True, spread=problem.spread)
-        met = min(met, 0.25 * longest)
-    met /= math.sqrt(batches.size)
-    reach = rules.typical_reach(problem, radius)
-    if loss.classification and problem.private:
-        reach = min(reach, radius, _NOISY_REACH / row_norm)
-    step_size = min(
-        gradient_step_size(reach, steps, met, sigma, dimension),
-        rules.typical_step_limit(problem),
-    )
-    variance = met**2 + dimension * sigma**2
-    if sigma > 0.0:
-        step_size = min(step_size, 2.0 * rules.affordable_noise(problem) / variance)
-    return step_size, reach**2 / (2.0 * step_size * steps) + step_size * variance / 2.0
+    clip = defaults.bounded_clip(problem, given, as_published=fit.as_published)
+    size = given.get("step_size")
+    if size is None:
+        size = defaults.default_step_size(problem, clip, given["radius"], batches)[0]
+    chosen = {"clip": clip, "batch_size": batches.size, "steps": batches.steps, "step_size": size}
+    return DPSGDGradientSchedule(**{**given, **chosen})
 
 
 def _calibrated_batches(
-    fit: Fit, given: DPSGDGradientArguments, problem: PublicProblem, noise: ScaleNoise
+    fit: Fit, given: Mapping[str, Any], problem: PublicProblem, noise: ScaleNoise
 ) -> NoisyBatches:
     """Batches, steps and noise, for the batch size with the smallest bound on the risk."""
-    size = given.batch_size or _default_batch_size(fit, given, problem)
-    steps = _steps(fit, given, size)
+    size = given.get("batch_size") or defaults.default_batch_size(problem, given)
+    steps = given.get("steps") or defaults.default_steps(problem, size)
     check_calibration(fit, size, steps)
     plan: dict[str, Any] = {
         "batch_size": size,
@@ -219,40 +233,13 @@ def _calibrated_batches(
     return NoisyBatches(size, steps, sigma_over_clip)
 
 
-def _steps(fit: Fit, given: DPSGDGradientArguments, size: int) -> int:
-    if given.steps is not None:
-        return given.steps
-    gradients = _PASSES * fit.n if fit.epsilon < math.inf else max(_PASSES * fit.n, int(_EXACT_GRADIENTS))
-    return min(max(1, gradients // size), check.MAX_STEPS - 1)
-
-
-def _default_batch_size(fit: Fit, given: DPSGDGradientArguments, problem: PublicProblem) -> int:
-    """A power of 2, with the noise multiplier z that the central limit theorem predicts.
-
-    ``mu = m/n sqrt(T (exp(1/z^2) - 1))`` (Dong, Roth and Su 2022, Corollary 5.4).
-    """
-    if fit.epsilon == math.inf:
-        return min(16, fit.n)
-    clip = _clip(fit, given, problem)
-
-    def risk(size: int) -> float:
-        steps = _steps(fit, given, size)
-        multiplier = math.log1p((problem.mu * fit.n / size) ** 2 / steps) ** -0.5
-        batches = NoisyBatches(size, steps, multiplier * fit.neighbors.sum_factor)
-        return _default_step_size(problem, clip, given.radius, batches)[1]
-
-    least = 1 if given.steps is not None else -(-_PASSES * fit.n // _MOST_STEPS)
-    powers = [1 << k for k in range(fit.n.bit_length())]  # none above n
-    return min((size for size in powers if size >= min(least, powers[-1])), key=risk)
-
-
-def _published_batches(fit: Fit, given: DPSGDGradientArguments) -> NoisyBatches:
+def _published_batches(fit: Fit, given: Mapping[str, Any]) -> NoisyBatches:
     """Theorem 11."""
     fit.check_published("dp_sgd_gradient", neighbors=None)
     replaces = fit.neighbors is Neighbours.REPLACE_ONE
-    if given.batch_size not in (None, 1) or not replaces or given.radius == math.inf:
+    if given.get("batch_size", 1) != 1 or not replaces or given["radius"] == math.inf:
         raise ValueError(
             "calibration='paper' is for batch_size=1, neighbors='replace_one' and a finite radius"
         )
-    count = given.chosen.get("steps", fit.n)
+    count = given.get("steps", fit.n)
     return NoisyBatches(1, count, paper.sgd_gradient(fit.epsilon, fit.delta, n_samples=fit.n, steps=count))

@@ -7,71 +7,89 @@ Wang, Lei, Ying and Zhang 2022, Algorithm 1, with passes over randomly permuted 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dperm.accounting import GaussianRelease, Neighbours, ScheduledBudget, paper
-from dperm.accounting.output_sensitivity import permutation_sgd_decreasing_sensitivity
-from dperm.accounting.permutation_sensitivity import averaged_count_sigma, count_sensitivity, glm_kappa
-from dperm.accounting.step_size import numeric_step_size, output_step_size
-from dperm.algorithms import rules_of_thumb as rules
-from dperm.algorithms import settings as check
-from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, FitResult
+from dperm.accounting import GaussianRelease, Neighbours, PrivacyLedger, ScheduledBudget, paper
+from dperm.accounting.permutation_sensitivity import averaged_count_sigma, count_sensitivity
+from dperm.algorithms.defaults.constants import OutputSGD
+from dperm.algorithms.defaults.dp_sgd_output import (
+    DPSGDOutputSchedule,
+    dp_sgd_output_schedule,
+    parts_of_phases,
+    with_passes_and_step_size,
+)
+from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.output_noise import (
     DISJOINT,
     OutputNoise,
-    SecretTrainingTerms,
     add_or_remove_note,
     for_disjoint_parts,
     noise_law,
     output_noise,
-    parts_of_phases,
 )
-from dperm.algorithms.requirements import Needs
-from dperm.algorithms.settings import Schedule, Setting
-from dperm.mechanisms.random_source import random_bits
+from dperm.algorithms.requirements import Needs, needs
+from dperm.mechanisms.random_source import RandomState, random_bits
 from dperm.mechanisms.sampling import permutation, uniform_integers
 from dperm.objective.bounded_descent import (
-    GRADIENT_SLACK,
     BoundedDescent,
     DescentRecipe,
-    gradient_bound,
     only_the_loss_bounds_gradients,
 )
 from dperm.objective.descents import Indices, check_places
+from dperm.objective.objective import Objective
 from dperm.objective.projection import project
 
-_MOST_PASSES = 20
-# What the noise may cost, as a share of the loss at 0: the fit should not be much worse than none. Losses of
-# residuals grow faster than their slope at 0 suggests. Found on public data sets.
-_NOISE_SHARE, _NOISE_SHARE_OF_RESIDUALS = 0.5, 0.075
-# The same for decreasing steps, and for a clip above the usual one.
-_NOISE_SHARE_OF_DECREASING, _NOISE_SHARE_OF_LONGER_CLIPS = 0.05, 0.003
-# Without noise: least number of gradient evaluations, and the most passes for them.
-_EXACT_GRADIENTS, _MOST_EXACT_PASSES = 4e6, 2000
-# Largest prediction at the optimum that noiseless steps are chosen for: the further a run may go, the more
-# coarsely its result is rounded.
-_EXACT_REACH = 20.0
 
+@needs(convex=True, linear_prediction=True, random_access=True)
+def dp_sgd_output(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    passes: int | None = None,
+    batch_size: int = 1,
+    step_size: float | None = None,
+    step_sizes: str | None = None,
+    phases: int = 1,
+    radius: float = math.inf,
+    clip: float | None = None,
+    output: str | None = None,
+    sampling: str | None = None,
+    counts: str = "realised",
+    smooth_kink: bool | None = None,
+    mechanism: str = "auto",
+    calibration: str = "tight",
+    neighbors: str | None = None,
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
+    """Run stochastic gradient descent in secret and release its result with noise, once.
 
-class DPSGDOutputArguments(Schedule, SecretTrainingTerms):
-    """Arguments of :func:`dperm.algorithms.dp_sgd_output`.
+    Pseudo-code, guarantee and proof: :doc:`/theory/dp_sgd_output`.
 
-    Attributes
+    Parameters
     ----------
-    passes : int
+    objective : Objective
+        With a convex loss of a linear prediction.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
+    delta : float
+        In [0, 1); 0 gives a pure guarantee, by norm-Laplace noise.
+    passes : int, optional
         Passes over the records; with ``sampling="uniform"`` there are ``passes * n`` steps. By default as
         many as noticeably lower a bound on the excess risk, from public numbers: up to 20, or without noise
         up to 2000 while these evaluate at most ``4e6`` gradients.
     batch_size : int
         Records per step; the last ``n mod batch_size`` are left out.
-    step_size : float
+    step_size : float, optional
         eta. By default it minimises a bound on the excess risk, see
         :func:`dperm.accounting.step_size.output_step_size`. At most ``2 / (l2 + beta)`` for a smooth loss.
-    step_sizes : {"constant", "decreasing"}
+    step_sizes : {"constant", "decreasing"}, optional
         "decreasing": ``min(1/(l2 + beta), 1/(l2 t))`` in step t, for smooth losses with ``l2 > 0`` and
         permutations; the last iterate is released. The default where the ridge term is so strong that their
         noise is harmless.
@@ -81,57 +99,45 @@ class DPSGDOutputArguments(Schedule, SecretTrainingTerms):
         constant steps and permutations.
     radius : float
         Project the iterates onto ``||w|| <= radius``; infinite for no projection.
-    clip : float
+    clip : float, optional
         Bound on the norm of one record's gradient; infinite where the loss bounds it, by its slope or (soft
         margin, power) by how far descent can get from 0, which acts as a radius. By default from public
-        numbers: see :func:`dperm.algorithms.rules_of_thumb.typical_clip`; with decreasing steps larger, as
+        numbers: see :func:`dperm.algorithms.defaults.rules.typical_clip`; with decreasing steps larger, as
         far as the noise stays harmless.
-    output : {"average", "last"}
+    output : {"average", "last"}, optional
         Mean of the iterates ``w_1 .. w_T`` (default for constant steps), or ``w_(T+1)``.
-    sampling : {"permutation", "uniform"}
+    sampling : {"permutation", "uniform"}, optional
         One random order of the records for all passes (default); or an independent uniform record in every
         step (as in the paper; ``batch_size=1``).
     counts : {"realised", "averaged"}
         For uniform sampling: noise for the indices that were drawn, or fixed in advance by averaging over the
         number of times that a record is drawn.
-    smooth_kink : bool
+    smooth_kink : bool, optional
         Replace each kink of the loss by a ramp of curvature ``2/(step_size row_norm^2)``: far less noise,
         for a bias of the order of a step. The default, except in paper mode.
-    neighbors : {"add_or_remove", "replace_one"}, optional
-        With ``add_or_remove`` a record is replaced by one without gradient; n stays public. By default the
-        ledger's relation, and add_or_remove without a ledger.
-    """
-
-    passes: Setting[int] = Setting(check.step_count)
-    step_size: Setting[float] = Setting(check.positive)
-    batch_size: Setting[int] = Setting(check.positive_integer, 1)
-    step_sizes: Setting[str] = Setting(check.one_of("constant", "decreasing"))
-    radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
-    clip: Setting[float] = Setting(check.clip_norm_or_infinite)
-    output: Setting[str] = Setting(check.one_of("average", "last"))
-    sampling: Setting[str] = Setting(check.one_of("permutation", "uniform"))
-    counts: Setting[str] = Setting(check.one_of("realised", "averaged"), "realised")
-    smooth_kink: Setting[bool] = Setting(check.boolean)
-    phases: Setting[int] = Setting(check.positive_integer, 1)
-
-    @property
-    def decreasing(self) -> bool:
-        """Whether steps get shorter."""
-        return self.step_sizes == "decreasing"
-
-
-@algorithm(DPSGDOutputArguments, convex=True, linear_prediction=True, random_access=True)
-def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
-    """Run stochastic gradient descent in secret and release its result with noise, once.
-
-    Parameters
-    ----------
-    objective : Objective
-        With a convex loss of a linear prediction.
+    mechanism : {"auto", "gaussian", "norm_laplace"}
+        "auto": whichever has the smaller mean square error. In few dimensions that is norm-Laplace noise,
+        which spends no delta.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 8 (uniform sampling, average, no smoothing, Gaussian), if it suffices.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        Neighbouring relation; by default the ledger's, and "add_or_remove" without a ledger. Here
+        "add_or_remove" replaces a record by one without gradient; n stays public.
+    ledger : PrivacyLedger, optional
+        Charged once, before anything is drawn.
+    random_state : None, int or Generator
+        None draws cryptographic noise. Seeds are for tests; a ledger refuses them.
     callback : callable, optional
         Called once per phase with ``{"iteration", "coef"}``, the released weights; iterates stay secret.
+
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    ValueError, TypeError, DataError, BudgetExceededError
+        Before anything is charged, see :mod:`dperm.algorithms`.
 
     Notes
     -----
@@ -149,22 +155,44 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
     >>> np.sign(result.coef), result.privacy.delta
     (array([ 1., -1.]), 0.0)
     """
+    given = DPSGDOutputSchedule.checked(
+        passes=passes,
+        batch_size=batch_size,
+        step_size=step_size,
+        step_sizes=step_sizes,
+        phases=phases,
+        radius=radius,
+        clip=clip,
+        output=output,
+        sampling=sampling,
+        counts=counts,
+        smooth_kink=smooth_kink,
+    )
+    with Fit(
+        objective,
+        epsilon,
+        delta,
+        calibration=calibration,
+        neighbors=neighbors,
+        ledger=ledger,
+        random_state=random_state,
+        callback=callback,
+    ) as fit:
+        return _dp_sgd_output(fit, given, mechanism)
+
+
+def _dp_sgd_output(fit: Fit, given: Mapping[str, Any], mechanism: str) -> FitResult:
     objective = fit.objective
     # 1. settings: missing ones follow from public numbers
-    clipped = given.radius == math.inf and not fit.as_published
-    law = _noise_law(fit, given)
-    fit.check_batch_size(given.batch_size)
-    settings = given.completed(**_under_strong_ridge(fit, given, law)).completed(
-        passes=1,
-        step_size=1.0,
-        step_sizes="constant",
-        clip=_usual_clip(fit) if clipped else math.inf,
-        sampling="uniform" if fit.as_published else "permutation",
-        smooth_kink=not fit.as_published,
+    law = _noise_law(fit, given, mechanism)
+    mu = fit.epsilon / math.sqrt(objective.dimension + 1.0) if law == "norm_laplace" else fit.mu
+    fit.check_batch_size(given["batch_size"])
+    refusal = Needs(smooth=True, strongly_convex=True).refusal(objective)
+    settings = dp_sgd_output_schedule(
+        fit.problem, given, mu, contracts=refusal is None, as_published=fit.as_published
     )
-    settings = settings.completed(output="last" if settings.decreasing else "average")
-    _check_combination(fit, settings, given.step_size)
-    settings = _with_defaults(fit, settings, given, law)
+    _check_combination(fit, settings, refusal, "step_size" in given)
+    settings = with_passes_and_step_size(fit.problem, settings, given, mu)
     # 2. the secret order of the records, and how far one of them can move the result
     fit.check_size_cap()
     check_places(objective)
@@ -188,60 +216,19 @@ def dp_sgd_output(fit: Fit, given: DPSGDOutputArguments) -> FitResult:
         start = project(coef, settings.radius)
         steps += run.plan.steps
         fit.show(steps, coef)
-    words = f"{law.replace('_', '-')} noise on the result of stochastic gradient descent"
+    ran = f"{law.replace('_', '-')} noise on the result of stochastic gradient descent"
     notes = ["The iterates stay secret; only the result was released."]
     if len(parts) > 1:
-        words += f", in {len(parts)} phases"
+        ran += f", in {len(parts)} phases"
         notes = ["The iterates stay secret; only the result of each phase was released.", DISJOINT]
     return fit.result(
-        coef, words, n_iter=steps, steps=steps, notes=(*notes, *add_or_remove_note(fit.neighbors))
+        coef, ran, n_iter=steps, steps=steps, notes=(*notes, *add_or_remove_note(fit.neighbors))
     )
 
 
-# -- settings ----------------------------------------------------------------------------------------
-
-
-def _under_strong_ridge(fit: Fit, given: DPSGDOutputArguments, law: str) -> dict[str, Any]:
-    """Decreasing steps and a clip for them, if their noise is harmless; otherwise nothing."""
-    own = fit.objective
-    needed = {"step_size": None, "phases": 1, "output": "last", "sampling": "permutation", "radius": math.inf}
-    others = any(getattr(given, name) not in (value, None) for name, value in needed.items())
-    refused = Needs(smooth=True, strongly_convex=True).refusal(own) is not None
-    if others or refused or given.step_sizes == "constant" or fit.as_published or not fit.problem.private:
-        return {}
-    slope = own.loss.lipschitz(own.row_norm)
-    longest = slope if slope < math.inf else rules.usual_gradient(own.loss, own.row_norm)
-    usual = _usual_clip(fit) if given.clip is None else given.clip
-    share = _noise_of_decreasing_steps(fit, given.batch_size, law)
-    if given.step_sizes is None and share * min(usual, longest) ** 2 > _NOISE_SHARE_OF_DECREASING:
-        return {}
-    affordable = math.sqrt(_NOISE_SHARE_OF_LONGER_CLIPS / share)
-    return {"step_sizes": "decreasing", "clip": max(usual, min(affordable, longest))}
-
-
-def _usual_clip(fit: Fit) -> float:
-    """The default clip, which does not count on the ridge term."""
-    return rules.typical_clip(replace(fit.problem, l2=0.0))
-
-
-def _noise_of_decreasing_steps(fit: Fit, batch_size: int, law: str) -> float:
-    """What their noise may cost for a clip of 1, as a share of the loss at 0.
-
-    Noise of variance ``s^2`` on each weight costs at most ``s^2 (beta + d l2) / 2``.
-    """
-    own, used = fit.objective, fit.n // batch_size * batch_size
-    distance = permutation_sgd_decreasing_sensitivity(used, batch_size, 1.0, own.l2, neighbors=fit.neighbors)
-    curvature = own.loss.smoothness(own.row_norm) + own.dimension * own.l2
-    cost = 0.5 * curvature * (distance / _gaussian_mu(fit, law)) ** 2
-    return cost / rules.typical_loss_at_zero(own.loss)
-
-
-def _gaussian_mu(fit: Fit, law: str) -> float:
-    """The budget of Gaussian noise with the same mean square on each weight."""
-    return fit.epsilon / math.sqrt(fit.objective.dimension + 1.0) if law == "norm_laplace" else fit.mu
-
-
-def _check_combination(fit: Fit, settings: DPSGDOutputArguments, given_step_size: float | None) -> None:
+def _check_combination(
+    fit: Fit, settings: DPSGDOutputSchedule, refusal: str | None, step_size_given: bool
+) -> None:
     """Raise ValueError for incompatible settings."""
     if fit.n // settings.batch_size < 2 and settings.output == "average":
         raise ValueError("output='average' needs at least two batches: with one the average is 0")
@@ -250,10 +237,9 @@ def _check_combination(fit: Fit, settings: DPSGDOutputArguments, given_step_size
     if settings.phases > 1:
         _check_phases(fit, settings)
     if settings.decreasing:
-        refusal = Needs(smooth=True, strongly_convex=True).refusal(fit.objective)
         if refusal is not None:
             raise ValueError(f"step_sizes='decreasing' {refusal}")
-        if (settings.sampling, settings.output, given_step_size) != ("permutation", "last", None):
+        if (settings.sampling, settings.output, step_size_given) != ("permutation", "last", False):
             raise ValueError(
                 "step_sizes='decreasing' goes with sampling='permutation', output='last' and no step_size"
             )
@@ -267,7 +253,7 @@ def _check_combination(fit: Fit, settings: DPSGDOutputArguments, given_step_size
             )
 
 
-def _check_phases(fit: Fit, settings: DPSGDOutputArguments) -> None:
+def _check_phases(fit: Fit, settings: DPSGDOutputSchedule) -> None:
     wanted = settings.sampling == "permutation" and not settings.decreasing and not fit.as_published
     if not wanted:
         raise ValueError(
@@ -284,127 +270,11 @@ def _check_phases(fit: Fit, settings: DPSGDOutputArguments) -> None:
         raise ValueError(f"phases of the {loss.name} loss need a clip or a radius")
 
 
-def _with_defaults(
-    fit: Fit, settings: DPSGDOutputArguments, given: DPSGDOutputArguments, law: str
-) -> DPSGDOutputArguments:
-    """Fill in passes and step size if they were not given."""
-    loss, row_norm, radius = fit.objective.loss, fit.objective.row_norm, settings.radius
-    mu = _gaussian_mu(fit, law)
-    if only_the_loss_bounds_gradients(loss, row_norm, settings.clip, radius):
-        longest = gradient_bound(
-            loss, row_norm, rules.typical_reach(replace(fit.problem, l2=0.0)), settings.clip
-        )
-    else:
-        longest = gradient_bound(loss, row_norm, radius, settings.clip) * GRADIENT_SLACK
-    if given.passes is None and settings.phases == 1:
-        settings = replace(settings, passes=_default_passes(fit, settings, longest, mu))
-    else:
-        check.step_count("passes * n / batch_size", settings.passes * (fit.n // settings.batch_size))
-    if settings.decreasing:
-        return replace(settings, step_size=1.0 / (fit.objective.l2 + loss.smoothness(row_norm)))
-    if given.step_size is not None:
-        return settings
-    if settings.phases > 1:
-        default = _default_phased_step_size
-    elif loss.smoothness(row_norm) < math.inf or (settings.smooth_kink and loss.kink_jump > 0.0):
-        default = _default_step_size
-    else:
-        default = _default_rough_step_size
-    reach = rules.typical_reach(fit.problem, radius)
-    if mu == math.inf:  # the clip is far above the gradients that occur
-        reach, longest = (
-            min(reach, _EXACT_REACH / row_norm),
-            min(longest, rules.usual_gradient(loss, row_norm)),
-        )
-    return replace(settings, step_size=default(fit, settings, reach, longest, mu))
-
-
-def _default_passes(fit: Fit, settings: DPSGDOutputArguments, longest: float, mu: float) -> int:
-    """Enough passes to bring a bound on the risk within a tenth of its limit for many passes."""
-    own = fit.objective
-    kink = (own.loss.kink_jump * own.row_norm) ** 2 / 8.0 if settings.smooth_kink else 0.0
-    noise = 2.0 * longest**2 * math.sqrt(own.dimension) / mu
-    once = longest**2 + kink + noise
-    passes = once / (0.21 * noise) if noise > 0.0 else math.inf
-    most = _MOST_PASSES
-    if mu == math.inf:
-        most = max(most, min(_MOST_EXACT_PASSES, int(_EXACT_GRADIENTS) // fit.n))
-    return math.ceil(min(max(passes, 1.0), most))
-
-
-def _default_step_size(
-    fit: Fit, settings: DPSGDOutputArguments, reach: float, longest: float, mu: float
-) -> float:
-    """The step size that minimises a bound on the risk, for gradients that are or were made Lipschitz."""
-    own, passes, batch_size = fit.objective, settings.passes, settings.batch_size
-    loss, row_norm, l2 = own.loss, own.row_norm, own.l2
-    smoothness = loss.smoothness(row_norm)
-    steps = fit.n // batch_size
-    eta = output_step_size(
-        reach,
-        steps,
-        passes,
-        longest,
-        own.dimension,
-        mu * batch_size,  # a record contributes 1 / batch_size of its step
-        jump=loss.kink_jump * row_norm,
-        smoothness=smoothness + l2 if smoothness < math.inf else 0.0,
-    )
-    # Noise of scale s on each weight moves a prediction by row_norm s, in one direction of many.
-    pushes = 2.0 * longest * ((passes + 1) / 2.0 - 1.0 / steps) / batch_size
-    noise = longest * pushes / mu
-    if noise > 0.0:
-        share = _NOISE_SHARE if loss.classification else _NOISE_SHARE_OF_RESIDUALS
-        eta = min(eta, share * rules.typical_loss_at_zero(loss) / noise)
-    if only_the_loss_bounds_gradients(loss, row_norm, settings.clip, settings.radius):
-        eta = min(eta, (1.0 - 2.0**-40) / (l2 + smoothness))
-    return eta
-
-
-def _default_phased_step_size(
-    fit: Fit, settings: DPSGDOutputArguments, reach: float, longest: float, mu: float
-) -> float:
-    """The step size of the first phase that minimises the sum of the phases' bounds on the risk.
-
-    A phase of T steps eta that starts at distance D ends within ``D^2/(2 eta T) + eta G^2/2``. After the
-    first phase D is the noise of the phase before, and the last noise adds ``G ||noise||``.
-    """
-    own, passes = fit.objective, settings.passes
-    kink = (own.loss.kink_jump * own.row_norm) ** 2 / 8.0 if settings.smooth_kink else 0.0
-    halves = parts_of_phases(np.arange(fit.n), settings.phases, settings.batch_size)
-    counts = [passes * part.size // settings.batch_size for part in halves]
-    square, slope = 0.0, 0.0  # squared noise of the phase before, and the bound, for a step size of 1
-    for phase, steps in enumerate(counts):
-        eta = 0.25**phase
-        slope += 0.5 * eta * (longest**2 + kink) + square / (2.0 * eta * steps)
-        square = own.dimension * (eta * longest * (passes + 1) / settings.batch_size / mu) ** 2
-    slope += longest * math.sqrt(square)
-    smoothness = own.loss.smoothness(own.row_norm) + own.l2
-    limit = 2.0 / smoothness if smoothness < math.inf else math.inf
-    return min(reach / math.sqrt(2.0 * counts[0] * slope), limit)
-
-
-def _default_rough_step_size(
-    fit: Fit, settings: DPSGDOutputArguments, reach: float, longest: float, mu: float
-) -> float:
-    """The step size that minimises a bound on the risk where steps on shared records expand."""
-    own, loss = fit.objective, fit.objective.loss
-    steps = fit.n // settings.batch_size * settings.passes
-
-    def typical_distance(eta: float) -> float:
-        kappa = glm_kappa(loss.holder_exponent, loss.holder_slope, own.row_norm, eta)
-        pushes = eta * longest * (settings.passes + 1) / settings.batch_size
-        return pushes + 2.0 / 3.0 * kappa * math.sqrt(steps)
-
-    eta = numeric_step_size(typical_distance, reach, steps, longest, own.dimension, mu)
-    return min(eta, 0.5 / own.l2) if own.l2 > 0.0 else eta
-
-
-def _recipe(settings: DPSGDOutputArguments, phase: int = 0) -> DescentRecipe:
+def _recipe(settings: DPSGDOutputSchedule, phase: int = 0) -> DescentRecipe:
     return DescentRecipe(
         settings.passes,
         settings.batch_size,
-        settings.step_size * 0.25**phase,
+        settings.step_size * OutputSGD.PHASE_STEP**phase,
         settings.decreasing,
         settings.clip,
         settings.radius,
@@ -414,20 +284,16 @@ def _recipe(settings: DPSGDOutputArguments, phase: int = 0) -> DescentRecipe:
     )
 
 
-def _secret_order(fit: Fit, settings: DPSGDOutputArguments) -> Indices:
+def _secret_order(fit: Fit, settings: DPSGDOutputSchedule) -> Indices:
     bits = random_bits(fit.spawn_source())
     if settings.sampling == "uniform":
         return uniform_integers(bits, fit.n, settings.passes * fit.n)
     return np.asarray(permutation(bits, fit.n), dtype=np.int64)
 
 
-# -- noise -------------------------------------------------------------------------------------------
-
-
-def _noise_law(fit: Fit, settings: DPSGDOutputArguments) -> str:
+def _noise_law(fit: Fit, given: Mapping[str, Any], mechanism: str) -> str:
     """Gaussian or norm-Laplace; noise that is fixed before the indices are drawn must be Gaussian."""
-    mechanism = settings.mechanism
-    if not fit.as_published and settings.counts == "realised":
+    if not fit.as_published and given["counts"] == "realised":
         return noise_law(fit, mechanism)
     law = noise_law(fit, "gaussian" if mechanism == "auto" else mechanism)
     if law != "gaussian":
@@ -438,7 +304,7 @@ def _noise_law(fit: Fit, settings: DPSGDOutputArguments) -> str:
     return law
 
 
-def _noise(fit: Fit, settings: DPSGDOutputArguments, run: BoundedDescent, law: str) -> OutputNoise:
+def _noise(fit: Fit, settings: DPSGDOutputSchedule, run: BoundedDescent, law: str) -> OutputNoise:
     """Noise for the sensitivity of the indices drawn, unless it was fixed in advance."""
     averaged = settings.sampling == "uniform" and settings.counts == "averaged"
     if not fit.as_published and not (averaged and fit.epsilon < math.inf):
@@ -459,7 +325,7 @@ def _noise(fit: Fit, settings: DPSGDOutputArguments, run: BoundedDescent, law: s
     return OutputNoise("gaussian", multiplier, budget)
 
 
-def _published_sigma(fit: Fit, settings: DPSGDOutputArguments, steps: int) -> float:
+def _published_sigma(fit: Fit, settings: DPSGDOutputSchedule, steps: int) -> float:
     """The noise of Theorem 8."""
     loss, row_norm = fit.objective.loss, fit.objective.row_norm
     alpha = loss.holder_exponent

@@ -10,11 +10,10 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import KW_ONLY, asdict, dataclass, field, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
 from types import EllipsisType
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -28,11 +27,16 @@ from dperm.accounting import (
     gdp_mu,
 )
 from dperm.accounting.ledger.terms import relation_of
-from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.renyi_filter import RenyiFilter
 from dperm.accounting.units import check_target, units_as_float
-from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.settings import Schedule, check_callback, closed_after, one_of, positive_or_infinite
+from dperm.algorithms.problem import MANY_WEIGHTS, PublicProblem
+from dperm.algorithms.settings import (
+    Settings,
+    check_callback,
+    close,
+    one_of,
+    positive_or_infinite,
+)
 from dperm.errors import PrivacyWarning, SlowFitWarning, warn_caller
 from dperm.losses import Loss
 from dperm.losses.weighted import unweighted
@@ -43,10 +47,6 @@ from dperm.objective.gradients import batch_sum_bounds, check_sums
 from dperm.objective.objective import Array, Objective
 from dperm.statement.charges import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
-
-#: Number of weights beyond which a square matrix of that size is slower than a descent without one: 1,000
-#: columns and an intercept.
-MANY_WEIGHTS = 1001
 
 #: Called after each iteration with released values only: ``iteration``, ``coef``, and others that the
 #: algorithm documents. Its return value is ignored.
@@ -85,71 +85,44 @@ class FitResult:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
-@dataclass
-class Terms:
-    """Arguments common to all private algorithms.
-
-    Attributes
-    ----------
-    objective : Objective
-        Any loss.
-    epsilon : float
-        Greater than 0; infinite runs without noise and protects nothing.
-    delta : float
-        Strictly between 0 and 1.
-    neighbors : {"add_or_remove", "replace_one"}, optional
-        Neighbouring relation; by default the ledger's, and add_or_remove without a ledger.
-    ledger : PrivacyLedger, optional
-        Charged once, before anything is drawn.
-    random_state : None, int or Generator
-        None: cryptographic noise and samples, from separate streams. Seeds are for tests; a ledger refuses
-        them.
-    callback : callable, optional
-        Called after each iteration with ``{"iteration", "steps", "coef", ...}``, released and public values
-        only; `dperm.progress` makes one.
-    """
-
-    objective: Objective
-    epsilon: float
-    delta: float
-    _: KW_ONLY
-    neighbors: str | None = None
-    ledger: PrivacyLedger | None = None
-    random_state: RandomState = None
-    callback: Callback | None = None
-
-
-@dataclass(kw_only=True)
-class PublishedTerms(Terms):
-    """Terms of algorithms with a published calibration.
-
-    Attributes
-    ----------
-    calibration : {"tight", "paper"}
-        The least noise with a proof, or the published noise, which is refused unless the tight accountant
-        confirms the claimed guarantee.
-    """
-
-    calibration: str = "tight"
-
-
 # Natural logarithm of the largest weights that a run may reach: their squares are still finite doubles.
 _LARGEST_LOG = 340.0
 
 
 class Fit:
-    """A fit in progress; `facts` are further public facts for the ledger and the statement."""
+    """A fit in progress; as a context it closes the callback in the end.
 
-    def __init__(self, terms: Terms, facts: Mapping[str, Any] | None = None) -> None:
-        self.objective = terms.objective
-        self.epsilon, self.delta = check_target(terms.epsilon, terms.delta)
+    Parameters
+    ----------
+    objective : Objective
+    epsilon, delta : float
+        The guarantee to give.
+    neighbors, ledger, random_state, callback
+        The common arguments of all algorithms, see :mod:`dperm.algorithms`.
+    calibration : {"tight", "paper"}, optional
+        For algorithms with a published calibration.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        epsilon: float,
+        delta: float,
+        *,
+        neighbors: str | None = None,
+        ledger: PrivacyLedger | None = None,
+        random_state: RandomState = None,
+        callback: Callback | None = None,
+        calibration: str | None = None,
+    ) -> None:
+        self.objective = objective
+        self.epsilon, self.delta = check_target(epsilon, delta)
         positive_or_infinite("epsilon", self.epsilon)
-        self._facts = dict(facts or {})
-        self.as_published = False
-        if isinstance(terms, PublishedTerms):
-            self.as_published = one_of("tight", "paper")("calibration", terms.calibration) == "paper"
-            self._facts["calibration"] = terms.calibration
-        self.ledger = terms.ledger
+        self._facts: dict[str, Any] = {}
+        if calibration is not None:
+            self._facts["calibration"] = one_of("tight", "paper")("calibration", calibration)
+        self.as_published = calibration == "paper"
+        self.ledger = ledger
         if not isinstance(self.ledger, PrivacyLedger | None):
             raise TypeError(f"ledger must be a ledger of dperm.accounting or None, got {self.ledger!r}")
         if self.objective.weighs_privately:
@@ -158,11 +131,9 @@ class Fit:
                 raise ValueError(
                     "class_weight='private' needs a finite epsilon and calibration='tight': pass the weights"
                 )
-        self.neighbors = relation_of(terms.neighbors, self.ledger)
-        if self.objective.n_is_exact:
-            check_number_is_no_secret(self.neighbors, self.ledger)
-        self.callback: Callback | None = check_callback(terms.callback)
-        self._source: Source = random_source(terms.random_state)
+        self.neighbors = relation_of(neighbors, self.ledger)
+        self.callback: Callback | None = check_callback(callback)
+        self._source: Source = random_source(random_state)
         self.history: list[dict[str, Any]] = []
         self._release: Releaser | None = None
         self._name, self._steps = "", cast("int | None", None)
@@ -190,7 +161,7 @@ class Fit:
             own.l2,
             self.neighbors,
             own.fit_intercept,
-            weighs_privately=own.weighs_privately,
+            private_class_weight=own.weighs_privately,
         )
 
     def spawn_source(self) -> Source:
@@ -300,7 +271,7 @@ class Fit:
         self,
         name: str,
         budget: Budget | ScheduledBudget | RenyiFilter,
-        schedule: Schedule | None = None,
+        schedule: Settings | None = None,
         *,
         sampling: str = "none",
         **facts: Any,
@@ -316,9 +287,6 @@ class Fit:
         self._name, self._steps = name, steps
         self._sampling = sampling
         self._public = public_facts(self.objective) | settings | self._facts
-        hidden = self.neighbors is Neighbours.ADD_OR_REMOVE and self.epsilon < math.inf
-        if hidden and self.objective.n_is_exact:
-            self._public["exact_n"] = True
         if sampling == "none" and steps is not None:
             self.objective._expect_passes(steps)
         known = {"clip": self._clip, "steps": steps, "sampling": None if sampling == "none" else sampling}
@@ -355,19 +323,17 @@ class Fit:
         if self.callback is not None:
             self.callback({"iteration": iteration, "steps": self._steps, "coef": coef.copy(), **released})
 
-    @contextmanager
-    def followed(self) -> Iterator[None]:
-        """Close the callback at the end; add a note on the charge to an interrupt."""
-        try:
-            with closed_after(self.callback):
-                yield
-        except KeyboardInterrupt as stop:
-            if self._release is not None and self.ledger is not None:
-                stop.add_note(
-                    f"epsilon = {self.epsilon:g}, delta = {self.delta:g} was charged for {self._name} before "
-                    "the interrupt, and stays charged."
-                )
-            raise
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+        """Close the callback; add a note on the charge to an interrupt."""
+        if isinstance(error, KeyboardInterrupt) and self._release is not None and self.ledger is not None:
+            error.add_note(
+                f"epsilon = {self.epsilon:g}, delta = {self.delta:g} was charged for {self._name} before "
+                "the interrupt, and stays charged."
+            )
+        close(self.callback)
 
     def result(
         self,
@@ -416,15 +382,6 @@ class Fit:
             notes=notes,
         )
         return FitResult(coef=coef, privacy=privacy, n_iter=n_iter, history=self.history)
-
-
-def check_number_is_no_secret(neighbors: Neighbours, ledger: PrivacyLedger | None) -> None:
-    """Raise ValueError if a fit must not publish its exact number of records: that of a part is secret."""
-    if neighbors is Neighbours.ADD_OR_REMOVE and ledger is not None and ledger._part:
-        raise ValueError(
-            "n_public must be given: a fit on a part of a split would publish how many records are in it, "
-            "which is secret. Pass n_public=part.n_public(n), n being a public number of all records"
-        )
 
 
 def exact_statement(objective: Objective, mechanism: str, accesses: int) -> PrivacyStatement:

@@ -10,15 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
+from dperm.algorithms.defaults.constants import Newton
 from dperm.algorithms.fit import FitResult
 from dperm.algorithms.settings import share
 
 Array = NDArray[np.float64]
-
-#: A standard error that could be this many times larger is reported as that large.
-UNCERTAIN = 1.5
-#: An interval that could be this many times wider is refused.
-MOST_UNCERTAIN = 2.0
 
 
 @dataclass(frozen=True)
@@ -47,22 +43,22 @@ class Estimates:
     noise_share: Array
 
     @classmethod
-    def judged(cls, value: Array, variance: Array, cautious: Array, sampling: Array) -> Estimates:
+    def cautiously(cls, value: Array, variance: Array, cautious: Array, sampling: Array) -> Estimates:
         """Estimates whose uncertain standard errors are enlarged or refused.
 
         `cautious` are the variances if all curvature were as small as its noise allows, `sampling` is the
         part of the variance that is not noise.
         """
-        known = cautious < MOST_UNCERTAIN**2 * variance
-        reported = np.where(cautious < UNCERTAIN**2 * variance, variance, cautious)
+        known = cautious < Newton.MOST_UNCERTAIN**2 * variance
+        reported = np.where(cautious < Newton.UNCERTAIN**2 * variance, variance, cautious)
         with np.errstate(divide="ignore", invalid="ignore"):
             noise = 1.0 - np.sqrt(np.minimum(sampling / reported, 1.0))
         return cls(value, np.where(known, np.sqrt(reported), math.nan), np.where(known, noise, math.nan))
 
     def conf_int(self, level: float = 0.95) -> Array:
         """Normal confidence intervals, shape ``(len(value), 2)``; NaN where refused."""
-        reach = norm.isf(0.5 - 0.5 * share("level", level)) * self.standard_error
-        return np.column_stack([self.value - reach, self.value + reach])
+        width = norm.isf(0.5 - 0.5 * share("level", level)) * self.standard_error
+        return np.column_stack([self.value - width, self.value + width])
 
     def rows(self, names: Sequence[str], level: float) -> list[str]:
         """A line of a table for each estimate."""
@@ -147,7 +143,7 @@ class InferenceResult(FitResult):
             np.maximum(np.einsum("ij,jk,ik->i", rows, each, rows), 0.0)
             for each in (self.covariance, self.cautious_covariance, self.sampling_covariance)
         ]
-        return Estimates.judged(rows @ self.coef, *variances)
+        return Estimates.cautiously(rows @ self.coef, *variances)
 
     def conf_int(self, level: float = 0.95) -> Array:
         """Confidence intervals of the weights, shape ``(D, 2)``, intercept last; NaN where refused."""
@@ -208,7 +204,7 @@ class InferenceResult(FitResult):
         notes = ["noise: the part of the interval's width that is due to the noise of the release."]
         refused = np.isnan(self.coefficients.standard_error)
         whole, cautious = np.diag(self.covariance), np.diag(self.cautious_covariance)
-        if (~refused & (cautious >= UNCERTAIN**2 * whole)).any():
+        if (~refused & (cautious >= Newton.UNCERTAIN**2 * whole)).any():
             notes.append("A standard error that the noise leaves uncertain by half is as large as it may be.")
         if (refused & (self.coef != 0.0)).any():
             notes.append("not determined: by the data, or as far as the noise lets it be known.")

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
-from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, FitResult, Terms
+from dperm.accounting import PrivacyLedger
+from dperm.algorithms.fit import Callback, Fit, FitResult
+from dperm.algorithms.requirements import needs
+from dperm.mechanisms.random_source import RandomState
 from dperm.objective.counts import class_counts, label_sum
+from dperm.objective.objective import Objective
 
 
-@dataclass
-class MajorityArguments(Terms):
-    """Arguments of :func:`majority`."""
-
-    epsilon: float = math.inf
-    delta: float = 1e-6
-
-
-@algorithm(MajorityArguments, labels=True, intercept=True, unweighted=True)
-def majority(fit: Fit, given: MajorityArguments) -> FitResult:
+@needs(labels=True, intercept=True, unweighted=True)
+def majority(
+    objective: Objective,
+    epsilon: float = math.inf,
+    delta: float = 1e-6,
+    *,
+    neighbors: str | None = None,
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
     """Predict the most frequent class, from noisy counts.
+
+    Pseudo-code, guarantee and proof: :doc:`/theory/majority`.
 
     Parameters
     ----------
@@ -30,14 +35,27 @@ def majority(fit: Fit, given: MajorityArguments) -> FitResult:
         A classification objective with an intercept, the only weight that is fitted.
     epsilon : float
         Infinite (the default) takes the exact count: nothing is protected, and the result says so.
+    delta : float
+        Strictly between 0 and 1.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        Neighbouring relation; by default the ledger's, and "add_or_remove" without a ledger.
+    ledger : PrivacyLedger, optional
+        Charged once, before anything is drawn.
+    random_state : None, int or Generator
+        None draws cryptographic noise. Seeds are for tests; a ledger refuses them.
     callback : callable, optional
         Called once with ``{"iteration", "coef"}``.
 
     Returns
     -------
     FitResult
-        All weights are 0 except the intercept: the log-odds of the noisy share of positive labels, or for
-        softmax the logarithm of each class's noisy share.
+        All weights are 0 except the intercept: the log-odds of the noisy fraction of positive labels, or for
+        softmax the logarithm of each class's noisy fraction.
+
+    Raises
+    ------
+    ValueError, TypeError, DataError, BudgetExceededError
+        Before anything is charged, see :mod:`dperm.algorithms`.
 
     Examples
     --------
@@ -50,19 +68,29 @@ def majority(fit: Fit, given: MajorityArguments) -> FitResult:
     >>> result.coef.round(1)  # the log-odds of a quarter
     array([ 0. ,  0. , -1.1])
     """
-    objective, n, budget = fit.objective, fit.n, fit.budget()
-    multiplier = fit.noise_multiplier(budget, 1)
-    release = fit.open("majority", budget)
-    per_class = objective.loss.n_classes is not None
-    noisy = release.gaussian_sum(class_counts(objective) if per_class else label_sum(objective), multiplier)
-    coef = np.zeros(objective.shape)
-    # Shares are kept half a record away from 0 and 1.
-    if per_class:
-        counts = np.maximum(noisy, 0.5)
-        coef[-1] = np.log(counts / counts.sum())
-    else:
-        share = min(max((noisy[0] / n + 1.0) / 2.0, 0.5 / n), 1.0 - 0.5 / n)
-        coef[-1] = math.log(share / (1.0 - share))
-    coef[-1] /= min(1.0, objective.row_norm)
-    fit.report(1, coef, **({"class_counts": noisy} if per_class else {"label_sum": float(noisy[0])}))
-    return fit.result(coef, f"Gaussian (noisy {'counts' if per_class else 'sum'} of labels)", n_iter=1)
+    with Fit(
+        objective,
+        epsilon,
+        delta,
+        neighbors=neighbors,
+        ledger=ledger,
+        random_state=random_state,
+        callback=callback,
+    ) as fit:
+        n, budget = fit.n, fit.budget()
+        multiplier = fit.noise_multiplier(budget, 1)
+        release = fit.open("majority", budget)
+        per_class = objective.loss.n_classes is not None
+        counts = class_counts(objective) if per_class else label_sum(objective)
+        noisy = release.gaussian_sum(counts, multiplier)
+        coef = np.zeros(objective.shape)
+        # Fractions are kept half a record away from 0 and 1.
+        if per_class:
+            frequencies = np.maximum(noisy, 0.5)
+            coef[-1] = np.log(frequencies / frequencies.sum())
+        else:
+            positive = min(max((noisy[0] / n + 1.0) / 2.0, 0.5 / n), 1.0 - 0.5 / n)
+            coef[-1] = math.log(positive / (1.0 - positive))
+        coef[-1] /= min(1.0, objective.row_norm)
+        fit.report(1, coef, **({"class_counts": noisy} if per_class else {"label_sum": float(noisy[0])}))
+        return fit.result(coef, f"Gaussian (noisy {'counts' if per_class else 'sum'} of labels)", n_iter=1)

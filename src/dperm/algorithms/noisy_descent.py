@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,12 @@ from dperm._kernels.samplers import RandomBits
 from dperm.accounting import GaussianRelease, Neighbours, ScheduledBudget
 from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.algorithms import settings as check
-from dperm.algorithms.fit import Fit, PublishedTerms
-from dperm.algorithms.learned_coordinates import LEAST_NORM
-from dperm.algorithms.private_scales import (
-    LearnedScales,
-    ScaleNoise,
-    ScaleShares,
-    farthest_gradient,
-    scales_to_learn,
-)
-from dperm.algorithms.settings import Schedule, Setting
-from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
+from dperm.algorithms.defaults.constants import Norms
+from dperm.algorithms.defaults.scales import ScaleShares
+from dperm.algorithms.fit import Fit
+from dperm.algorithms.private_scales import ScaleNoise, farthest_gradient, scales_to_learn
+from dperm.algorithms.settings import Settings, setting
+from dperm.algorithms.step_sizes import step_size, step_sizes
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.release import Releaser
@@ -34,42 +29,23 @@ _LARGEST_EPSILON, _SMALLEST_DELTA = 1e4, 1e-200
 _NO_SCALES = ScaleNoise()
 
 
-class NoisyDescentArguments(Schedule, PublishedTerms):
-    """Arguments of such an algorithm.
+@dataclass(frozen=True, kw_only=True)
+class NoisyDescentSchedule(Settings):
+    """Settings of such an algorithm."""
 
-    Attributes
-    ----------
-    batch_size : int
-        Records per step, a fresh set of them each time; 1 in the paper.
-    step_size : float, str, mapping or callable
-        eta. One number, or ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in ``"0.5/sqrt(t)"``; a mapping
-        from steps to the sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a function of the step 1, 2, ...
-    clip : float
-        Bound on the norm of one record's gradient; infinite where the loss itself bounds it.
-    radius : float
-        Project the iterates onto ``||w|| <= radius``; infinite for no projection.
-    noise : {"exact", "float"}
-        "float": floating-point noise, for long runs; the guarantee is idealised.
-    report_every : int
-        Steps between two calls of `callback`; by default one pass.
-    neighbors : {"add_or_remove", "replace_one"}, optional
-        A batch is a Poisson sample of rate ``batch_size / n`` (add_or_remove), or a fresh set of fixed size
-        (replace_one). By default the ledger's relation, and add_or_remove without a ledger.
-    callback : callable, optional
-        Called with ``{"iteration", "coef"}``, released values.
-    """
-
-    batch_size: Setting[int] = Setting(check.positive_integer)
-    step_size: Setting[StepSize] = Setting(step_size)
-    clip: Setting[float] = Setting(check.clip_norm_or_infinite)
-    radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
-    noise: Setting[str] = Setting(check.one_of("exact", "float"), "exact", stated=False)
-    report_every: Setting[int] = Setting(check.positive_integer, stated=False)
+    batch_size: int = setting(check.positive_integer)
+    step_size: float = setting(step_size)  # or StepSizes
+    clip: float = setting(check.clip_norm_or_infinite)
+    radius: float = setting(check.positive_or_infinite, math.inf)
+    noise: str = setting(check.one_of("exact", "float"), "exact", stated=False)
+    report_every: int | None = setting(check.positive_integer, None, stated=False)
 
 
-def start_to_learn(fit: Fit, given: LearnedScales) -> tuple[ScaleShares, ScaleNoise]:
+def start_to_learn(
+    fit: Fit, learn_scales: bool | str, given: Mapping[str, Any]
+) -> tuple[ScaleShares, ScaleNoise]:
     """Shares of the budget for the row norm and the start, as columns keep their scales, and their noise."""
-    scales = replace(scales_to_learn(fit, given), column_share=0.0)
+    scales = replace(scales_to_learn(fit, learn_scales, given), column_share=0.0)
     if not scales.together:
         return scales, ScaleNoise()
     return scales, ScaleNoise.of(scales, fit.objective.loss, fit.budget(), fit.budget())
@@ -110,7 +86,7 @@ def sampling_name(relation: Neighbours) -> str:
 def opened(
     fit: Fit,
     name: str,
-    schedule: NoisyDescentArguments,
+    schedule: NoisyDescentSchedule,
     sigma_over_clip: float,
     *,
     counts: Sequence[int],
@@ -154,14 +130,14 @@ def opened(
 def _possible_clips(objective: Objective, clip: float, scales: ScaleNoise) -> list[float]:
     """The clip with the public bounds, or the least and the largest that learned ones may lead to."""
     least, most = scales.slope_factors
-    clips = [LEAST_NORM * least * clip, 2.0**4 * most * clip] if scales.norms else [clip]
+    clips = [Norms.LEAST * least * clip, 2.0**4 * most * clip] if scales.norms else [clip]
     return [*clips, farthest_gradient(objective.loss, objective.row_norm)] if scales.of_targets else clips
 
 
 def noisy_descent(
     fit: Fit,
     release: Releaser,
-    schedule: NoisyDescentArguments,
+    schedule: NoisyDescentSchedule,
     sigma_over_clip: float,
     bits: RandomBits,
     *,
@@ -185,7 +161,7 @@ def noisy_descent(
 
 def _plan(
     objective: Objective,
-    schedule: NoisyDescentArguments,
+    schedule: NoisyDescentSchedule,
     steps: int,
     clip: float,
     average: bool = True,

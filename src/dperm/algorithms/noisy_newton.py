@@ -9,23 +9,23 @@ distribution of the noise is public, and so is its effect on a Newton step, to f
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from dperm.accounting import GaussianRelease, gaussian_noise_multiplier
+from dperm.accounting import GaussianRelease, PrivacyLedger, gaussian_noise_multiplier
 from dperm.algorithms import settings as check
-from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, Terms
+from dperm.algorithms.defaults.constants import Newton
+from dperm.algorithms.defaults.noisy_newton import NoisyNewtonSchedule, noisy_newton_schedule
+from dperm.algorithms.fit import Callback, Fit
 from dperm.algorithms.inference import Estimates, InferenceResult
-from dperm.algorithms.noisy_spectrum import Covariance, Spectrum
-from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.settings import Schedule, Setting
-from dperm.algorithms.whitened_images import whitened_images
+from dperm.algorithms.newton_spectra import Covariance, Spectrum, whitened_images
+from dperm.algorithms.requirements import needs
 from dperm.errors import InferenceWarning, warn_caller
 from dperm.mechanisms.noise import gaussian_scale
+from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective.gradients import check_sums
 from dperm.objective.objective import Array, Objective
@@ -42,86 +42,59 @@ from dperm.private_values.bounded import Bounded
 from dperm.private_values.transform import Transform
 
 
-def _columns(name: str, value: object) -> list[int]:
-    if (
-        not isinstance(value, Sequence | np.ndarray)
-        or isinstance(value, str)
-        or not all(isinstance(each, numbers.Integral) and int(each) >= 0 for each in value)
-        or len(set(value)) < len(value)
-    ):
-        raise ValueError(f"{name} must be a list of distinct column numbers, got {value!r}")
-    return sorted(int(each) for each in value)
-
-
-class NoisyNewtonSchedule(Schedule):
-    """Public settings of a run.
-
-    Attributes
-    ----------
-    covariance : {"auto", "model", "robust"}
-        "model": standard errors that are valid if the loss is the likelihood (logistic), or residuals are
-        independent of the rows (Huber). "robust": the sandwich estimator, which assumes neither. "auto":
-        "model" for the logistic loss, "robust" for Huber's.
-    leverage : float
-        Rows of whitened squared norm up to ``leverage * dimension`` have weight 1, longer ones less, in
-        inverse proportion; from 0.5 to 100. Noise grows with it. If the model is misspecified, estimates are
-        those for the weighted records. By default 1.5 with model-based standard errors, 3 with robust ones.
-    steps : int
-        Number of gradient steps before Newton's method starts.
-    omit : sequence of int
-        Public numbers of columns whose weights stay 0: the reference level of each factor, if there is an
-        intercept. The weights of other levels are differences to it. Without a reference level only
-        differences are determined.
-    effects : bool
-        Whether to release average marginal effects as well; logistic loss only.
-    """
-
-    covariance: Setting[str] = Setting(check.one_of("auto", "model", "robust"), "auto")
-    leverage: Setting[float] = Setting(check.within("from 0.5 to 100", lambda x: 0.5 <= x <= 100.0))
-    steps: Setting[int] = Setting(check.step_count)
-    omit: Setting[Sequence[int]] = Setting(_columns)
-    effects: Setting[bool] = Setting(check.boolean, False)
-
-
-def noisy_newton_schedule(problem: PublicProblem, covariance: str = "auto") -> NoisyNewtonSchedule:
-    """Default settings from public numbers alone.
-
-    Notes
-    -----
-    A gradient step of Huber's loss moves predictions by its threshold at most: there are enough steps to
-    reach the target bound.
-    """
-    loss = problem.loss
-    if covariance == "auto":
-        covariance = "model" if loss.classification else "robust"
-    reach = 0.0 if loss.classification else loss.target_bound / loss.lipschitz(1.0)
-    return NoisyNewtonSchedule(
-        covariance=covariance,
-        leverage=1.5 if covariance == "model" else 3.0,
-        steps=round(min(max(16.0, 2.0 * reach), 64.0)),
-        omit=[],
-    )
-
-
-class NoisyNewtonArguments(NoisyNewtonSchedule, Terms):
-    """Arguments of :func:`noisy_newton`."""
-
-
-@algorithm(
-    NoisyNewtonArguments, losses=("logistic", "huber"), no_ridge=True, whole_rows=True, unweighted=True
-)
-def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
+@needs(losses=("logistic", "huber"), no_ridge=True, whole_rows=True, unweighted=True)
+def noisy_newton(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    covariance: str = "auto",
+    leverage: float | None = None,
+    steps: int | None = None,
+    omit: Sequence[int] | None = None,
+    effects: bool = False,
+    neighbors: str | None = None,
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> InferenceResult:
     """Minimise by Newton steps on noisy sums, with standard errors and confidence intervals.
 
-    Settings follow from public numbers where they are not given: :func:`noisy_newton_schedule`.
+    Settings that are not given follow from public numbers, see
+    :func:`dperm.algorithms.defaults.noisy_newton.noisy_newton_schedule`. Pseudo-code, guarantee and proof:
+    :doc:`/theory/noisy_newton`.
 
     Parameters
     ----------
     objective : Objective
         With the logistic or Huber's loss, and without a ridge term, which would bias the estimates. For least
         squares take Huber's loss with a public threshold of one to two standard deviations of the residuals.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
     delta : float
         Strictly between 0 and 1.
+    covariance : {"auto", "model", "robust"}
+        "model": standard errors that are valid if the loss is the likelihood (logistic), or residuals are
+        independent of the rows (Huber). "robust": the sandwich estimator, which assumes neither. "auto":
+        "model" for the logistic loss, "robust" for Huber's.
+    leverage : float, optional
+        Rows of whitened squared norm up to ``leverage * dimension`` have weight 1, longer ones less, in
+        inverse proportion; from 0.5 to 100. Noise grows with it. If the model is misspecified, estimates are
+        those for the weighted records. By default 1.5 with model-based standard errors, 3 with robust ones.
+    steps : int, optional
+        Number of gradient steps before Newton's method starts.
+    omit : sequence of int, optional
+        Public numbers of columns whose weights stay 0: the reference level of each factor, if there is an
+        intercept. The weights of other levels are differences to it. Without a reference level only
+        differences are determined.
+    effects : bool
+        Whether to release average marginal effects as well; logistic loss only.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        Neighbouring relation; by default the ledger's, and "add_or_remove" without a ledger.
+    ledger : PrivacyLedger, optional
+        Charged once, before anything is drawn.
+    random_state : None, int or Generator
+        None draws cryptographic noise. Seeds are for tests; a ledger refuses them.
     callback : callable, optional
         Called after each gradient with ``{"iteration", "coef", "gradient"}``, all released; the gradient in
         whitened coordinates.
@@ -130,6 +103,11 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     -------
     InferenceResult
         With `covariance`, `conf_int`, `contrasts` and `summary`.
+
+    Raises
+    ------
+    ValueError, TypeError, DataError, BudgetExceededError
+        Before anything is charged, see :mod:`dperm.algorithms`.
 
     Warns
     -----
@@ -159,8 +137,23 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     >>> (low < [4.0, -4.0, 0.0]) & ([4.0, -4.0, 0.0] < high)
     array([ True,  True,  True])
     """
+    given = NoisyNewtonSchedule.checked(
+        covariance=covariance, leverage=leverage, steps=steps, omit=omit, effects=effects
+    )
+    with Fit(
+        objective,
+        epsilon,
+        delta,
+        neighbors=neighbors,
+        ledger=ledger,
+        random_state=random_state,
+        callback=callback,
+    ) as fit:
+        return _noisy_newton(fit, _schedule(fit, given))
+
+
+def _noisy_newton(fit: Fit, schedule: NoisyNewtonSchedule) -> InferenceResult:
     objective, n = fit.objective, fit.n
-    schedule = _schedule(fit, given)
     noise = _noise_multipliers(fit, schedule)
     _check_feasible(fit, schedule, noise)
     fit.warn_if_slow("noisy_newton", "noisy_gd, which has no intervals,")
@@ -186,7 +179,9 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     hessian = sums.hessian(pilot, noise["hessian"])
     once = pilot - hessian.solve(sums.gradient(pilot, noise["first"]))
     twice = once - hessian.solve(sums.gradient(once, noise["second"]))
-    first_weight, second_weight = _FIRST / (_FIRST + _SECOND), _SECOND / (_FIRST + _SECOND)
+    first_weight, second_weight = (
+        each / (Newton.FIRST + Newton.SECOND) for each in (Newton.FIRST, Newton.SECOND)
+    )
     theta = first_weight * once + second_weight * twice
     evaluated = first_weight * pilot + second_weight * once
 
@@ -204,7 +199,7 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
         "and of gradients, with long rows down-weighted in whitened coordinates",
         n_iter=schedule.steps + 3,
     )
-    if down_weighted - 2.0 * noise["residuals"] / n > _MANY_ROWS:
+    if down_weighted - 2.0 * noise["residuals"] / n > Newton.MANY_ROWS:
         warn_caller(
             f"about {min(down_weighted, 1.0):.1%} of the records weigh less than 1, as their rows are long: "
             "if the model does not hold for all records alike, estimates are those of the weighted records. "
@@ -222,18 +217,16 @@ def noisy_newton(fit: Fit, given: NoisyNewtonArguments) -> InferenceResult:
     )
 
 
-_MANY_ROWS = 0.03
-
 # -- before the charge ---------------------------------------------------------------------------------------
 
 
-def _schedule(fit: Fit, given: NoisyNewtonArguments) -> NoisyNewtonArguments:
+def _schedule(fit: Fit, given: Mapping[str, Any]) -> NoisyNewtonSchedule:
     """The completed schedule; ValueError for unsupported settings."""
     objective = fit.objective
     if fit.delta == 0.0:
         raise ValueError("delta of noisy_newton must be above 0: all of its noise is Gaussian")
-    default = noisy_newton_schedule(fit.problem, given.covariance)
-    schedule = replace(given, covariance=default.covariance).completed(default)
+    default = noisy_newton_schedule(fit.problem, given["covariance"])
+    schedule = replace(default, **{**given, "covariance": default.covariance})
     if schedule.omit and schedule.omit[-1] >= objective.n_columns:
         raise ValueError(f"omit must hold numbers of the {objective.n_columns} columns, got {schedule.omit}")
     if len(schedule.omit) == objective.dimension:
@@ -243,24 +236,21 @@ def _schedule(fit: Fit, given: NoisyNewtonArguments) -> NoisyNewtonArguments:
     return schedule
 
 
-_FIRST, _SECOND = 0.15, 0.43  # shares of the last two gradients
-
-
 def _noise_multipliers(fit: Fit, schedule: NoisyNewtonSchedule) -> dict[str, float]:
     """Noise multipliers by release, which together use up the budget; 0 for none."""
     robust, labels = schedule.covariance == "robust", fit.objective.loss.classification
     plan = {  # number of releases, and their share of the budget in mu^2, up to a factor
-        "norms": (1, 0.01),
-        "gram": (2, 0.12),
-        "table": (1, 0.02),
-        "pilot": (schedule.steps, 0.08),
-        "rough": (2, 0.07),
-        "hessian": (1, 0.12),
-        "first": (1, _FIRST),
-        "residuals": (1, 0.01 if robust or labels else 0.02),
-        "squares": (1, 0.15 if robust else 0.0),
-        "effects": (2, 0.05 if schedule.effects else 0.0),
-        "second": (1, _SECOND),
+        "norms": (1, Newton.NORMS),
+        "gram": (2, Newton.GRAM),
+        "table": (1, Newton.TABLE),
+        "pilot": (schedule.steps, Newton.PILOT),
+        "rough": (2, Newton.ROUGH),
+        "hessian": (1, Newton.HESSIAN),
+        "first": (1, Newton.FIRST),
+        "residuals": (1, Newton.RESIDUALS if robust or labels else Newton.SCALE_OF_RESIDUALS),
+        "squares": (1, Newton.SQUARES if robust else 0.0),
+        "effects": (2, Newton.EFFECTS if schedule.effects else 0.0),
+        "second": (1, Newton.SECOND),
     }
     whole, rest = fit.budget(), fit.budget()
     total, multipliers = sum(share for _, share in plan.values()), dict.fromkeys(plan, 0.0)
@@ -289,21 +279,18 @@ def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: dict[str, fl
     gaussian_scale(largest * fit.neighbors.sum_factor * bound, grid)
     relative = noise["hessian"] * math.sqrt(fit.neighbors.sum_factor) * length**2
     lost = relative * math.sqrt(2.0 * d) / fit.n
-    if not lost * _MOST_LOST < 1.0:
+    if not lost * Newton.MOST_LOST < 1.0:
         raise ValueError(
             f"the noise would leave no interval: relative to the largest Hessian of {d} weights it is "
             f"{lost:.2g} for n_public = {fit.n} and epsilon = {fit.epsilon:g}, and has to be below 1/3. It "
-            f"takes at least {math.ceil(fit.n * lost * _MOST_LOST):,} records, fewer columns, or a larger "
-            "epsilon"
+            f"takes at least {math.ceil(fit.n * lost * Newton.MOST_LOST):,} records, fewer columns, or a "
+            "larger epsilon"
         )
 
 
 def _kept(fit: Fit, schedule: NoisyNewtonSchedule) -> Array:
     """The matrix that drops the omitted columns."""
     return np.delete(np.eye(fit.objective.dimension), schedule.omit, axis=0)
-
-
-_MOST_LOST = 3.0  # 1 - 1 / 3 is 1 / UNCERTAIN
 
 
 @dataclass(frozen=True)
@@ -368,11 +355,8 @@ def _marginal_effects(sums: _Sums, theta: Array, covariance: Covariance, multipl
     w = sums.weights(theta)[:n_columns]
     jacobian = mean * covariance.to_weights[:n_columns] + np.outer(w, third)
     whole, sampling, cautious = (np.diag(each) for each in covariance.through(jacobian))
-    of_mean = w**2 * _CURVATURE_VARIANCE / n
+    of_mean = w**2 * Newton.CURVATURE_VARIANCE / n
     of_noise = w**2 * (multiplier * smoothness / n) ** 2
-    return Estimates.judged(
+    return Estimates.cautiously(
         w * mean, whole + of_mean + of_noise, cautious + of_mean + of_noise, sampling + of_mean
     )
-
-
-_CURVATURE_VARIANCE = 1.0 / 64.0  # bound on that of q (1 - q), which lies between 0 and 1/4

@@ -9,13 +9,11 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dperm._config import check_ledger_is_given
+from dperm.algorithms.defaults.constants import NonPrivate
 from dperm.algorithms.fit import Callback, FitResult, exact_statement
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import check_callback, positive, step_count
 from dperm.objective.objective import Array, Objective
-
-# Largest bias of each successive smoothed loss, as a share of the loss at 0.
-_BIASES = tuple(10.0**-k for k in range(1, 9))
 
 
 @needs()
@@ -84,7 +82,7 @@ def nonprivate(
                 "maxiter": max_iter,
                 "maxfun": 2 * max_iter,
                 "gtol": tolerance,
-                "ftol": 1e-16,
+                "ftol": NonPrivate.PRECISION,
                 "maxcor": 30,
             },
         )
@@ -112,11 +110,11 @@ def _smooth_objectives(objective: Objective) -> list[tuple[Objective, float]]:
         return [(objective, 0.0)]
     at_zero = objective.value(np.zeros(objective.shape))
     sequence = []
-    for share in _BIASES:
-        curvature = loss.kink_jump**2 / (8.0 * max(share * at_zero, 2.0**-60))
+    for fraction in NonPrivate.BIASES:
+        curvature = loss.kink_jump**2 / (NonPrivate.RAMP * max(fraction * at_zero, 2.0**-60))
         curvature = min(max(curvature, loss.least_curvature), 2.0**60)
         smooth = objective.with_loss(loss.smoothed(curvature))
-        sequence.append((smooth, loss.kink_jump**2 / (8.0 * curvature)))
+        sequence.append((smooth, loss.kink_jump**2 / (NonPrivate.RAMP * curvature)))
     return sequence
 
 

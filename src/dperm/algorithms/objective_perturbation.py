@@ -14,6 +14,7 @@ from dperm.accounting import (
     FitCost,
     Neighbours,
     PerturbedMinimumRelease,
+    PrivacyLedger,
     ScheduledBudget,
     gdp_mu,
     group_privacy_target,
@@ -27,8 +28,8 @@ from dperm.accounting.objective_perturbation import (
     replaced_objective_sigma,
 )
 from dperm.algorithms import settings as check
-from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
+from dperm.algorithms.defaults.constants import ObjectivePerturbation
+from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.output_noise import (
     LAWS,
     SECRET_ITERATES,
@@ -36,7 +37,8 @@ from dperm.algorithms.output_noise import (
     add_or_remove_note,
     clip_for,
 )
-from dperm.algorithms.settings import Schedule, Setting
+from dperm.algorithms.requirements import needs
+from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.records import PerturbedMinimum
 from dperm.objective.bounded_training import Minimisation, PublicConstants
 from dperm.objective.objective import Array, Objective
@@ -44,10 +46,6 @@ from dperm.private_values.bounded import Bounded
 
 # Losses whose derivative in the margin has one sign.
 _MONOTONE = ("logistic", "squared_hinge", "huberized_hinge")
-
-# Least regularisation, in units of beta / epsilon: less would cost more in noise than it saves in bias. From
-# 4 on, the privacy of the logistic loss without a clip is that of the Gaussian mechanism.
-_RIDGE, _RIDGE_OF_LOGISTIC = 3.0, 4.0
 
 
 @dataclass(frozen=True)
@@ -59,26 +57,23 @@ class _Plan:
     ridge: float  # least regularisation that the calibration requires
 
 
-class ObjectivePerturbationArguments(Schedule, PublishedTerms):
-    """Arguments of :func:`objective_perturbation`.
-
-    Attributes
-    ----------
-    clip : float
-        Bound on the norm of one record's gradient; infinite where the loss itself bounds it, and for
-        ``delta=0``. By default from public numbers: see
-        :func:`dperm.algorithms.output_noise.default_clip`.
-    output_share : float
-        Portion of epsilon and delta for the noise on the output, in (0, 1).
-    """
-
-    clip: Setting[float] = Setting(check.clip_norm_or_infinite)
-    output_share: Setting[float] = Setting(check.share, 1e-3)
-
-
-@algorithm(ObjectivePerturbationArguments, convex=True, smooth=True, linear_prediction=True)
-def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> FitResult:
+@needs(convex=True, smooth=True, linear_prediction=True)
+def objective_perturbation(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    clip: float | None = None,
+    output_share: float = 1e-3,
+    calibration: str = "tight",
+    neighbors: str | None = None,
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
     """Minimise the objective plus a random linear term; publish the minimiser with a little noise.
+
+    Pseudo-code, guarantee and proof: :doc:`/theory/objective_perturbation`.
 
     Parameters
     ----------
@@ -86,14 +81,26 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
         Convex and smooth. The proof needs a ridge term on every weight, the intercept included. If the
         objective has less than required (``lambda = n l2 >= 3 beta/epsilon``, or ``R^2/epsilon`` for the
         logistic loss without a clip), the difference is added; the statement says how much.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
     delta : float
         In [0, 1). 0 gives a pure guarantee (logistic loss without a clip only).
+    clip : float, optional
+        Bound on the norm of one record's gradient; infinite where the loss itself bounds it, and for
+        ``delta=0``. By default from public numbers:
+        :func:`dperm.algorithms.defaults.output_perturbation.default_clip`.
+    output_share : float
+        Portion of epsilon and delta for the noise on the output, in (0, 1).
     calibration : {"tight", "paper"}
         "paper" (logistic loss): for delta > 0 the noise of Kifer et al. (``add_or_remove``), for ``delta =
         0`` that of Chaudhuri et al. (``replace_one``).
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        Neighbouring relation; by default the ledger's, and "add_or_remove" without a ledger.
     ledger : PrivacyLedger, optional
         Charged once, before anything is drawn. With delta > 0 under ``replace_one``, or with a loss whose
         derivative changes sign, no cost in ``mu^2`` is known: the fit then needs a whole, unused ledger.
+    random_state : None, int or Generator
+        None draws cryptographic noise. Seeds are for tests; a ledger refuses them.
     callback : callable, optional
         Called once with ``{"iteration", "coef"}``, the published weights.
 
@@ -101,6 +108,11 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
     -------
     FitResult
         ``n_iter`` is 1: the solver's running time depends on the records and stays secret.
+
+    Raises
+    ------
+    ValueError, TypeError, DataError, BudgetExceededError
+        Before anything is charged, see :mod:`dperm.algorithms`.
 
     Notes
     -----
@@ -116,9 +128,26 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    objective, output_share = fit.objective, given.output_share
+    output_share = check.share("output_share", output_share)
+    if clip is not None:
+        clip = check.clip_norm_or_infinite("clip", clip)
+    with Fit(
+        objective,
+        epsilon,
+        delta,
+        calibration=calibration,
+        neighbors=neighbors,
+        ledger=ledger,
+        random_state=random_state,
+        callback=callback,
+    ) as fit:
+        return _objective_perturbation(fit, clip, output_share)
+
+
+def _objective_perturbation(fit: Fit, given_clip: float | None, output_share: float) -> FitResult:
+    objective = fit.objective
     # 1. the linear term, and the ridge term that its privacy relies on
-    plan, clip = _plan_and_clip(fit, given)
+    plan, clip = _plan_and_clip(fit, given_clip, output_share)
     constants = PublicConstants.of(objective, clip=clip)
     if max(plan.scale, plan.ridge) > 1e100:
         raise ValueError(f"epsilon = {fit.epsilon:.3g} is too small: the noise would drown every record")
@@ -154,26 +183,26 @@ def objective_perturbation(fit: Fit, given: ObjectivePerturbationArguments) -> F
     coef = release.perturbed_minimum(PerturbedMinimum(minimise, objective.shape, gradient_sensitivity), event)
     fit.show(1, coef)
     law = LAWS[plan.law]
-    words = f"minimisation with a {law} linear term in the objective, {law} noise on the result"
+    mechanism = f"minimisation with a {law} linear term in the objective, {law} noise on the result"
     notes = SECRET_ITERATES, *add_or_remove_note(fit.neighbors), *_ridge_note(extra_l2)
-    return fit.result(coef, words, n_iter=1, steps=None, notes=notes)
+    return fit.result(coef, mechanism, n_iter=1, steps=None, notes=notes)
 
 
-def _plan_and_clip(fit: Fit, given: ObjectivePerturbationArguments) -> tuple[_Plan, float]:
+def _plan_and_clip(fit: Fit, clip: float | None, output_share: float) -> tuple[_Plan, float]:
     """By default whichever has less noise: that with a default clip, or without one."""
-    rest = 1.0 - given.output_share
+    rest = 1.0 - output_share
 
     def plan(clip: float) -> _Plan:
         plan_of = _paper_plan if fit.as_published else _tight_plan
         return plan_of(fit.objective, fit.epsilon * rest, fit.delta * rest, fit.neighbors, clip)
 
-    if given.clip is not None:
-        return plan(given.clip), given.clip
+    if clip is not None:
+        return plan(clip), clip
     unbounded = fit.objective.loss.lipschitz(fit.objective.row_norm) == math.inf
     clips = [clip_for(fit)] if fit.delta > 0.0 or unbounded else []
     if not unbounded:
         clips.append(math.inf)
-    return min(((plan(clip), clip) for clip in clips), key=lambda each: each[0].scale)
+    return min(((plan(each), each) for each in clips), key=lambda each: each[0].scale)
 
 
 def _ledger_cost(fit: Fit, plan: _Plan, output: float, clip: float) -> FitCost | None:
@@ -231,7 +260,7 @@ def _tight_plan(
             "delta = 0 is proved for the logistic loss without a clip only, got "
             f"{loss.name} with clip={clip:.6g}: pass delta > 0"
         )
-    ridge = max(given, _RIDGE * constants.beta / epsilon)
+    ridge = max(given, ObjectivePerturbation.RIDGE * constants.beta / epsilon)
     sigma = replaced_objective_sigma if relation is Neighbours.REPLACE_ONE else objective_sigma
     monotone = loss.name in _MONOTONE
     scale = sigma(epsilon, delta, constants.lipschitz, constants.beta, ridge, monotone=monotone)
@@ -248,11 +277,11 @@ def _logistic_plan(
 ) -> _Plan:
     beta = row_norm**2 / 4.0
     if relation is Neighbours.ADD_OR_REMOVE:
-        ridge = max(given, _RIDGE_OF_LOGISTIC * beta / epsilon)
+        ridge = max(given, ObjectivePerturbation.RIDGE_OF_LOGISTIC * beta / epsilon)
         return _Plan("gaussian", logistic_objective_sigma(epsilon, delta, ridge, row_norm), ridge)
     # The smaller of two bounds: both records at once, or one after the other, which costs no Jacobian.
     hop = group_privacy_target(epsilon, delta)
-    ridge = max(given, _RIDGE_OF_LOGISTIC * beta / hop[0])
+    ridge = max(given, ObjectivePerturbation.RIDGE_OF_LOGISTIC * beta / hop[0])
     scale = replaced_objective_sigma(epsilon, delta, row_norm, beta, ridge, monotone=True)
     if hop[1] > 0.0:  # not underflowed
         scale = min(scale, logistic_objective_sigma(*hop, ridge, row_norm))

@@ -14,19 +14,13 @@ from dperm.accounting import (
     ScheduledBudget,
     gaussian_or_norm_laplace,
 )
-from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
-from dperm.algorithms.rules_of_thumb import (
-    exact_clip,
-    harmless_clip,
-    usual_gradient,
-    usual_loss_at_zero,
-)
+from dperm.algorithms.defaults.output_perturbation import default_clip
+from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.settings import one_of
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
 from dperm.mechanisms.release import Releaser
 from dperm.objective.bounded_training import Training, check_record_count
-from dperm.objective.descents import Indices
-from dperm.objective.objective import Array, Objective
+from dperm.objective.objective import Array
 from dperm.private_values.bounded import Bounded, result_grid
 
 #: Note on several phases in a privacy statement.
@@ -41,38 +35,6 @@ SECRET_ITERATES = "The guarantee covers the published weights; the iterates that
 LAWS = {"gaussian": "Gaussian", "norm_laplace": "norm-Laplace"}
 
 
-# The default clip: a share of the largest slope that grows with the signal, n over the norm of the noise on a
-# sum of unit vectors.
-_LEAST_SHARE, _SIGNAL_WITHOUT_CLIP, _POWER_OF_SIGNAL = 0.2, 20_000.0, 0.25
-# Share of the loss at the weights 0 that the noise may cost where a ridge term calls for a longer clip; and
-# that clip, relative to the longest one of such harmless noise or, if that is shorter, the largest gradient.
-_HARMLESS, _SHARE_UNDER_RIDGE = 0.00125, 0.3
-
-
-def default_clip(objective: Objective, epsilon: float, delta: float, relation: Neighbours) -> float:
-    """A clip from public numbers: less noise for a bias that costs less; infinite with much signal.
-
-    Few rows are as long as their bound allows, and few slopes of the loss the largest, so that a third of
-    the largest gradient or less is worth it on most data. A strong ridge term makes the bias matter more: it
-    keeps gradients as long as at 0, and clipping weakens them relative to the term. Where it also makes the
-    noise harmless, the clip is longer.
-    """
-    loss, row_norm, dimension = objective.loss, objective.row_norm, objective.dimension
-    if epsilon == math.inf:
-        return exact_clip(loss, row_norm)
-    noise = gaussian_or_norm_laplace(epsilon, delta, dimension, relation.sum_factor)
-    signal = objective.n_public / math.sqrt(float(noise.mean_square(dimension)))
-    longest = loss.lipschitz(row_norm)
-    if not loss.classification or longest == math.inf:
-        longest = usual_gradient(loss, row_norm)
-    harmless = harmless_clip(signal, objective.l2, _HARMLESS * usual_loss_at_zero(loss)) / longest
-    under_ridge = min(harmless, _SHARE_UNDER_RIDGE * max(harmless, 1.0))
-    share = max(math.pow(signal / _SIGNAL_WITHOUT_CLIP, _POWER_OF_SIGNAL), _LEAST_SHARE, under_ridge)
-    if share >= 1.0 and loss.lipschitz(row_norm) < math.inf:
-        return math.inf
-    return min(share, 1.0) * longest
-
-
 def clip_for(fit: Fit) -> float:
     """The clip of a fit for which none is given; published algorithms have none."""
     if fit.as_published:
@@ -83,27 +45,6 @@ def clip_for(fit: Fit) -> float:
 def add_or_remove_note(relation: Neighbours) -> tuple[str, ...]:
     """Note for a statement whose add_or_remove means to replace a record by an empty one."""
     return (NULL_RECORD,) if relation is Neighbours.ADD_OR_REMOVE else ()
-
-
-@dataclass(kw_only=True)
-class SecretTrainingTerms(PublishedTerms):
-    """Terms of output perturbation algorithms.
-
-    Attributes
-    ----------
-    delta : float
-        In [0, 1); 0 gives a pure guarantee, by norm-Laplace noise.
-    mechanism : {"auto", "gaussian", "norm_laplace"}
-        "auto": whichever has the smaller mean square error. In few dimensions that is norm-Laplace noise,
-        which spends no delta.
-    neighbors : {"add_or_remove", "replace_one"}, optional
-        Neighbouring relation; by default the ledger's, and add_or_remove without one. "add_or_remove" means
-        that a record is replaced by an empty one; the number of records stays public.
-    callback : callable, optional
-        Called once with ``{"iteration", "coef"}``, the published weights; iterates stay secret.
-    """
-
-    mechanism: str = "auto"
 
 
 #: Sensitivity of a computed result before it is rounded to its grid, under either relation.
@@ -137,9 +78,9 @@ class OutputNoise:
             scale = sensitivity / self.amount * (1.0 + 2.0**-50)
             check_norm_laplace(scale, math.frexp(grid)[1] - 1, fit.objective.shape)
 
-    def release(self, door: Releaser, private: Bounded) -> Array:
+    def release(self, mechanism: Releaser, private: Bounded) -> Array:
         """The vector plus noise."""
-        draw = door.gaussian_sum if self.law == "gaussian" else door.norm_laplace_sum
+        draw = mechanism.gaussian_sum if self.law == "gaussian" else mechanism.norm_laplace_sum
         return draw(private, self.amount)
 
 
@@ -169,16 +110,6 @@ def for_disjoint_parts(noise: OutputNoise, count: int) -> OutputNoise:
     return replace(noise, budget=ScheduledBudget(event, count, "gdp" if gaussian else "pure"))
 
 
-def parts_of_phases(order: Indices, phases: int, batch_size: int = 1) -> list[Indices]:
-    """Records of each phase: half of the remaining ones, in whole batches; the last phase gets the rest."""
-    parts, left = [], order
-    for _ in range(phases - 1):
-        size = left.size // (2 * batch_size) * batch_size
-        parts.append(left[:size])
-        left = left[size:]
-    return [*parts, left]
-
-
 def norm_laplace_noise(epsilon: float) -> OutputNoise:
     """Norm-Laplace noise for an epsilon-DP release."""
     return OutputNoise("norm_laplace", epsilon, ScheduledBudget(PureRelease(epsilon), 1, "pure"))
@@ -200,9 +131,8 @@ def publish(
     training: Training,
     noise: OutputNoise,
     *,
-    words: str,
-    steps: int | None,
-    notes: tuple[str, ...] = (),
+    description: str,
+    steps: int,
     **facts: Any,
 ) -> FitResult:
     """Charge for a secret training run, run it, and release its result with noise."""
@@ -214,8 +144,8 @@ def publish(
     fit.show(1, coef)
     return fit.result(
         coef,
-        f"{words} in secret, {LAWS[noise.law]} noise on the result",
-        n_iter=steps or 1,
+        f"{description} in secret, {LAWS[noise.law]} noise on the result",
+        n_iter=steps,
         steps=steps,
-        notes=(SECRET_ITERATES, *notes, *add_or_remove_note(fit.neighbors)),
+        notes=(SECRET_ITERATES, *add_or_remove_note(fit.neighbors)),
     )

@@ -9,117 +9,94 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from dperm.accounting import Neighbours, gaussian_or_norm_laplace
+from dperm.accounting import Neighbours, PrivacyLedger
 from dperm.accounting.paper.full_batch import output_perturbation, smooth_erm_sensitivity
-from dperm.algorithms import settings as check
-from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, FitResult
+from dperm.algorithms.defaults.output_perturbation import (
+    OutputPerturbationSchedule,
+    output_perturbation_schedule,
+)
+from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.output_noise import (
     OutputNoise,
-    SecretTrainingTerms,
     clip_for,
     noise_law,
     output_noise,
     publish,
     published_noise,
 )
-from dperm.algorithms.rules_of_thumb import output_reach
-from dperm.algorithms.settings import Schedule, Setting
+from dperm.algorithms.requirements import needs
+from dperm.mechanisms.random_source import RandomState
 from dperm.objective.bounded_training import GradientDescent, PublicConstants, released_sensitivity
 from dperm.objective.objective import Objective
 
 
-class OutputPerturbationSchedule(Schedule):
-    """Public settings of the descent.
-
-    Attributes
-    ----------
-    steps : int
-        Number of gradient steps.
-    step_size : float
-        Constant step on the mean objective, in (0, 2/(l2 + beta)].
-    radius : float
-        Radius of the ball that iterates are projected onto; infinite for no projection.
-    clip : float
-        Bound on the norm of one record's gradient; infinite where the loss itself bounds it (in the ball).
-        By default from public numbers: see :func:`dperm.algorithms.output_noise.default_clip`.
-    output : {"last", "average"}
-        The last iterate, or the mean of all but the start.
-    """
-
-    steps: Setting[int] = Setting(check.step_count)
-    step_size: Setting[float] = Setting(check.positive)
-    radius: Setting[float] = Setting(check.positive_or_infinite, math.inf)
-    clip: Setting[float] = Setting(check.clip_norm_or_infinite)
-    output: Setting[str] = Setting(check.one_of("last", "average"), "last")
-
-
-_MOST_STEPS = 2000
-# Without noise: least number of gradient evaluations, and the most steps for them.
-_EXACT_GRADIENTS, _MOST_EXACT_STEPS = 2e7, 10_000
-
-
-def output_perturbation_schedule(
-    objective: Objective, epsilon: float, delta: float, *, radius: float = math.inf, clip: float = math.inf
-) -> OutputPerturbationSchedule:
-    """Default settings from public numbers alone.
-
-    Parameters
-    ----------
-    objective : Objective
-        Only its public constants are used: n, dimension, loss, row norm, ridge strength.
-    epsilon, delta : float
-        Target.
-    radius, clip : float
-        Radius of the projection, and bound on the norm of one record's gradient.
-
-    Notes
-    -----
-    The horizon ``t = steps * step_size`` minimises ``D^2/(2 t) + beta E||z||^2/(2 d)``: the suboptimality of
-    gradient descent towards a point at distance D, plus the cost of the noise z for horizon t under a Hessian
-    of trace at most beta. With a ridge term on every weight no direction has a curvature h below l2, which
-    leaves ``e D^2 h (1 - step_size h)^(2 steps)`` for the worst h; without one that amounts to the same. D is
-    taken to be ``20/row_norm`` for labels and ``4 Y/row_norm`` for targets up to Y, at most the radius and
-    what the ridge term allows. The step size is 0.9 of the largest that contracts, or smaller if a single
-    step would go too far.
-    """
-    c = PublicConstants.of(objective, radius=radius, clip=clip)
-    step = 1.8 / (c.l2 + c.beta)
-    distance = min(output_reach(objective.loss, c.row_norm, c.strong), radius)
-
-    def risk(steps: int, step_size: float) -> float:
-        descent = GradientDescent(steps, step_size, radius=radius, clip=clip)
-        moved = descent.sensitivity(objective, Neighbours.REPLACE_ONE, refined=False)
-        noise = gaussian_or_norm_laplace(epsilon, delta, c.dimension, moved).mean_square(c.dimension)
-        curvature = max(c.strong, 1.0 / (step_size * (2 * steps + 1)))  # the worst one
-        left = math.e * distance**2 * curvature * (1.0 - step_size * curvature) ** (2 * steps)
-        return left + 0.5 * (c.beta / c.dimension + c.strong) * noise
-
-    shorter = [(1, step * 2.0**-k) for k in range(8)]
-    longer = [(steps, step) for steps in sorted({round(1.1**k) for k in range(81)}) if steps <= _MOST_STEPS]
-    if epsilon == math.inf:
-        longer = [(max(_MOST_STEPS, min(_MOST_EXACT_STEPS, int(_EXACT_GRADIENTS) // c.n)), step)]
-    steps, step_size = min([*longer, *shorter], key=lambda pair: risk(*pair))
-    return OutputPerturbationSchedule(steps=steps, step_size=step_size, radius=radius, clip=clip)
-
-
-class OutputPerturbationArguments(OutputPerturbationSchedule, SecretTrainingTerms):
-    """Arguments of :func:`output_perturbation_gd`."""
-
-
-@algorithm(OutputPerturbationArguments, convex=True, smooth=True, linear_prediction=True)
-def output_perturbation_gd(fit: Fit, given: OutputPerturbationArguments) -> FitResult:
+@needs(convex=True, smooth=True, linear_prediction=True)
+def output_perturbation_gd(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    steps: int | None = None,
+    step_size: float | None = None,
+    radius: float = math.inf,
+    clip: float | None = None,
+    output: str = "last",
+    mechanism: str = "auto",
+    calibration: str = "tight",
+    neighbors: str | None = None,
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
     """Train by full-batch gradient descent without noise, in secret, and publish a noisy result.
 
-    Settings follow from public numbers where they are not given: :func:`output_perturbation_schedule`.
+    Settings that are not given follow from public numbers, see
+    :func:`dperm.algorithms.defaults.output_perturbation.output_perturbation_schedule`. Pseudo-code, guarantee
+    and proof: :doc:`/theory/output_perturbation_gd`.
 
     Parameters
     ----------
     objective : Objective
         Convex and smooth loss.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
+    delta : float
+        In [0, 1); 0 gives a pure guarantee, by norm-Laplace noise.
+    steps : int, optional
+        Number of gradient steps.
+    step_size : float, optional
+        Constant step on the mean objective, in (0, 2/(l2 + beta)].
+    radius : float
+        Radius of the ball that iterates are projected onto; infinite for no projection.
+    clip : float, optional
+        Bound on the norm of one record's gradient; infinite where the loss itself bounds it (in the ball).
+        By default from public numbers: :func:`dperm.algorithms.defaults.output_perturbation.default_clip`.
+    output : {"last", "average"}
+        The last iterate, or the mean of all but the start.
+    mechanism : {"auto", "gaussian", "norm_laplace"}
+        "auto": whichever has the smaller mean square error. In few dimensions that is norm-Laplace noise,
+        which spends no delta.
     calibration : {"tight", "paper"}
         "paper": published sensitivity and noise (``replace_one``), with a clip for the Lipschitz constant
         if one is given.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        Neighbouring relation; by default the ledger's, and "add_or_remove" without a ledger. Here
+        "add_or_remove" replaces a record by an empty one; the number of records stays public.
+    ledger : PrivacyLedger, optional
+        Charged once, before anything is drawn.
+    random_state : None, int or Generator
+        None draws cryptographic noise. Seeds are for tests; a ledger refuses them.
+    callback : callable, optional
+        Called once with ``{"iteration", "coef"}``, the published weights; iterates stay secret.
+
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    ValueError, TypeError, DataError, BudgetExceededError
+        Before anything is charged, see :mod:`dperm.algorithms`.
 
     Notes
     -----
@@ -135,40 +112,53 @@ def output_perturbation_gd(fit: Fit, given: OutputPerturbationArguments) -> FitR
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    objective, schedule = fit.objective, given.completed(clip=clip_for(fit))
-    if None in (given.steps, given.step_size):
-        bounds = {"radius": schedule.radius, "clip": schedule.clip}
+    given = OutputPerturbationSchedule.checked(
+        steps=steps, step_size=step_size, radius=radius, clip=clip, output=output
+    )
+    with Fit(
+        objective,
+        epsilon,
+        delta,
+        calibration=calibration,
+        neighbors=neighbors,
+        ledger=ledger,
+        random_state=random_state,
+        callback=callback,
+    ) as fit:
+        training = _training(fit, given)
+        noise = _published_noise(fit, training, mechanism) if fit.as_published else None
+        return publish(
+            fit,
+            "output_perturbation_gd",
+            training,
+            noise or output_noise(fit, noise_law(fit, mechanism)),
+            description="full-batch gradient descent",
+            steps=training.steps,
+            step_size=training.step_size,
+            radius=training.radius,
+            clip=training.clip,
+            output="average" if training.average else "last",
+        )
+
+
+def _training(fit: Fit, given: dict[str, Any]) -> GradientDescent:
+    """What is run; without a default clip where that does not lower the sensitivity."""
+    objective, default_clip = fit.objective, "clip" not in given
+    given = {"clip": clip_for(fit)} | given
+    bounds = {"radius": given["radius"], "clip": given["clip"]}
+    default = OutputPerturbationSchedule(steps=1, step_size=1.0, **bounds)
+    if not {"steps", "step_size"} <= given.keys():
         default = output_perturbation_schedule(objective, fit.epsilon, fit.delta, **bounds)
-        schedule = schedule.completed(default)
-    c = PublicConstants.of(objective, radius=schedule.radius, clip=schedule.clip)
+    schedule = replace(default, **given)
+    c = PublicConstants.of(objective, **bounds)
     if schedule.step_size * (c.l2 + c.beta) > 2.0:
         limit = 2.0 / (c.l2 + c.beta)
         raise ValueError(f"step_size must be at most 2/(l2 + beta) = {limit:.6g}, got {schedule.step_size!r}")
-    training = _training(fit, schedule, can_do_without=given.clip is None)
-    noise = _published_noise(fit, training, given.mechanism) if fit.as_published else None
-    return publish(
-        fit,
-        "output_perturbation_gd",
-        training,
-        noise or output_noise(fit, noise_law(fit, given.mechanism)),
-        words="full-batch gradient descent",
-        steps=schedule.steps,
-        step_size=schedule.step_size,
-        radius=schedule.radius,
-        clip=training.clip,
-        output=schedule.output,
-    )
-
-
-def _training(fit: Fit, schedule: OutputPerturbationArguments, *, can_do_without: bool) -> GradientDescent:
-    """What is run; without a clip that does not lower the sensitivity, if that is allowed."""
-    clipped = GradientDescent(
-        schedule.steps, schedule.step_size, schedule.radius, schedule.output == "average", schedule.clip
-    )
-    own, relation = fit.objective, fit.neighbors
-    if can_do_without and own.loss.lipschitz(own.row_norm, schedule.radius) < math.inf:
+    average = schedule.output == "average"
+    clipped = GradientDescent(schedule.steps, schedule.step_size, schedule.radius, average, schedule.clip)
+    if default_clip and objective.loss.lipschitz(objective.row_norm, schedule.radius) < math.inf:
         unclipped = replace(clipped, clip=math.inf)
-        return min(unclipped, clipped, key=lambda training: training.sensitivity(own, relation))
+        return min(unclipped, clipped, key=lambda each: each.sensitivity(objective, fit.neighbors))
     return clipped
 
 

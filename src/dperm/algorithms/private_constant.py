@@ -1,8 +1,8 @@
-"""What a descent of real targets starts from: a private estimate of the best constant prediction.
+"""A private estimate of the best constant prediction of real targets, from which a descent starts.
 
-Targets are often farther from 0 than from each other, and their public bound is farther still. Noisy slopes
-of the loss at one prediction for all records lead to the best one, and a noisy histogram of distances from
-there says how far targets are. Their noise does not grow with the number of columns.
+Targets are often farther from 0 than from each other, and their public bound is farther still. Noisy sums of
+the slopes of the loss at one prediction for all records lead to the best one. A noisy histogram of the
+distances from there gives the target scale. Their noise does not grow with the number of columns.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dperm.accounting import GaussianRelease
+from dperm.algorithms.defaults import constants
+from dperm.algorithms.defaults.rules import steepest_slope
 from dperm.algorithms.fit import Fit
-from dperm.algorithms.rules_of_thumb import steepest_slope
 from dperm.losses import Absolute
 from dperm.losses.weighted import unweighted
 from dperm.mechanisms.noise import gaussian_scale
@@ -23,17 +24,14 @@ from dperm.mechanisms.release import Releaser
 from dperm.objective.counts import distance_counts, slope_bounds, slope_sum
 from dperm.objective.objective import Array
 
-_STEPS = 8
-_PRECISION = 3.0  # of a histogram, in units of that of a sum of slopes
-_DISTANCE_BINS = 20  # each a factor of sqrt(2)
-_FAR = 0.02  # a share of the targets
-_SPREAD_OF_NORMAL = float(-ndtri(0.5 * _FAR))  # in standard deviations
+_STEPS, _PRECISION, _BINS = constants.Constant.STEPS, constants.Constant.PRECISION, constants.Constant.BINS
+_SCALE_OF_NORMAL = float(-ndtri(0.5 * constants.Constant.FAR))  # in standard deviations
 
 #: Cost of everything, in units of that of one sum of slopes.
 COST = _STEPS + 2 * round(_PRECISION**2)
 
-#: Least and largest spread that is found, in units of the bound on the targets.
-LEAST_SPREAD, MOST_SPREAD = 2.0 ** (1.0 - 0.5 * _DISTANCE_BINS), 2.0
+#: Least and largest target scale that is found, in units of the bound on the targets.
+LEAST_SCALE, MOST_SCALE = 2.0 ** (1.0 - 0.5 * _BINS), 2.0
 
 
 def releases_for_constant(multiplier: float) -> list[GaussianRelease]:
@@ -46,30 +44,30 @@ class Constant(NamedTuple):
     """A prediction for all records."""
 
     prediction: float
-    spread: float  # about one target in fifty is farther from it
+    target_scale: float  # about one target in fifty is farther from it
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of normal targets that are spread that far."""
-        return self.spread / _SPREAD_OF_NORMAL
+        """Standard deviation of normal targets with that scale."""
+        return self.target_scale / _SCALE_OF_NORMAL
 
 
 def noisy_constant(fit: Fit, release: Releaser, multiplier: float) -> Constant:
-    """The best constant prediction, and the spread of the targets about it.
+    """The best constant prediction, and the target scale about it.
 
     A first histogram says how far from 0 to look for it: hardly any target is farther. Neither the ridge term
     nor record weights are considered.
     """
-    farthest = min(_spread(fit, release, multiplier, 0.0), fit.objective.loss.target_bound)
+    farthest = min(_target_scale(fit, release, multiplier, 0.0), fit.objective.loss.target_bound)
     prediction = _prediction(fit, release, multiplier, farthest)
-    spread = _spread(fit, release, multiplier, prediction)
-    return Constant(prediction, min(spread, farthest + abs(prediction)))
+    scale = _target_scale(fit, release, multiplier, prediction)
+    return Constant(prediction, min(scale, farthest + abs(prediction)))
 
 
 def check_noise_of_constant(fit: Fit, multiplier: float) -> None:
     """Raise ValueError unless slopes can be summed, and noise with this multiplier added to the sums."""
     loss = fit.objective.loss
-    for distance in (loss.target_bound, LEAST_SPREAD * 0.5**_STEPS * loss.target_bound):
+    for distance in (loss.target_bound, LEAST_SCALE * 0.5**_STEPS * loss.target_bound):
         slopes = slope_bounds(fit.objective, steepest_slope(loss, distance))
         gaussian_scale(multiplier * slopes.clip * fit.neighbors.sum_factor, slopes.grid)
 
@@ -78,11 +76,11 @@ def _prediction(fit: Fit, release: Releaser, multiplier: float, farthest: float)
     """Descend along the slopes, which are clipped to those within a distance that halves with every step.
 
     Steps are those of Newton's method where clipped slopes allow a step of half that distance. Otherwise,
-    such as at a kink, they go half the distance against the sign of the slope: how dense the targets are does
-    not matter. They are shorter where the slope is no larger than its noise, as the far side of a quantile is
-    hardly steep: one step to the wrong side may be more than all later ones. The noise shrinks with the clip,
-    until most slopes are clipped. A loss that is not convex may be flat where the descent starts: the median
-    takes the place of its minimiser.
+    such as at a kink, they go half the distance against the sign of the slope, however dense the targets are.
+    They are shorter where the slope is no larger than its noise: a quantile is hardly steep on its far side,
+    and one step to the wrong side may exceed all later ones. The noise shrinks with the clip, until most
+    slopes are clipped. A loss that is not convex may be flat where the descent starts: the median takes the
+    place of its minimiser.
     """
     objective, distance, prediction = fit.objective, farthest, 0.0
     if not objective.loss.convex:
@@ -102,35 +100,36 @@ def _prediction(fit: Fit, release: Releaser, multiplier: float, farthest: float)
     return float(prediction)
 
 
-def _spread(fit: Fit, release: Releaser, multiplier: float, prediction: float) -> float:
+def _target_scale(fit: Fit, release: Releaser, multiplier: float, prediction: float) -> float:
     """A distance from the prediction that about one target in fifty exceeds.
 
-    Noise may hide the farthest targets, and a spread that is too small does more harm than one that is too
+    Noise may hide the farthest targets, and a scale that is too small does more harm than one that is too
     large. So it is the larger of two distances: one that is certainly exceeded by some targets, and that of
     the widest normal distribution that the counts allow.
     """
-    counts = distance_counts(fit.objective, prediction, _DISTANCE_BINS)
-    farthest = MOST_SPREAD * fit.objective.loss.target_bound
-    ends = farthest * np.exp2(-0.5 * np.arange(_DISTANCE_BINS + 1))
+    counts = distance_counts(fit.objective, prediction, _BINS)
+    farthest = MOST_SCALE * fit.objective.loss.target_bound
+    ends = farthest * np.exp2(-0.5 * np.arange(_BINS + 1))
     noise = multiplier / _PRECISION * counts.sensitivity(fit.neighbors) / fit.n
     in_bins = release.gaussian_sum(counts, multiplier / _PRECISION) / fit.n
-    exceeding, error = in_bins.cumsum(), noise * np.sqrt(np.arange(1, _DISTANCE_BINS + 1))
-    # A bin that only noise fills would give a spread many times too large: that must be rare.
-    some = exceeding > np.maximum(_FAR, 4.0 * error)
-    first = int(some.argmax()) if some.any() else _DISTANCE_BINS
-    exceeded = float(ends[min(first + 1, _DISTANCE_BINS)])
-    return min(max(exceeded, _widest_normal_spread(in_bins, ends, noise)), farthest)
+    exceeding, error = in_bins.cumsum(), noise * np.sqrt(np.arange(1, _BINS + 1))
+    # A bin that only noise fills would give a scale many times too large: that must be rare.
+    some = exceeding > np.maximum(constants.Constant.FAR, constants.Constant.DEVIATIONS * error)
+    first = int(some.argmax()) if some.any() else _BINS
+    exceeded = float(ends[min(first + 1, _BINS)])
+    return min(max(exceeded, _widest_normal_scale(in_bins, ends, noise)), farthest)
 
 
-def _widest_normal_spread(shares: Array, ends: Array, noise: float) -> float:
-    """That distance for the widest normal distribution that fits the shares in the bins.
+def _widest_normal_scale(in_bins: Array, ends: Array, noise: float) -> float:
+    """That distance for the widest normal distribution that fits the fractions in the bins.
 
     The sum of its squared errors, in units of the noise, is within 4 of the least: two standard errors.
     """
-    candidates = ends[0] * 2.0 ** (-0.25 * np.arange(2 * _DISTANCE_BINS))
-    deviations = candidates / _SPREAD_OF_NORMAL
+    candidates = ends[0] * 2.0 ** (-constants.Constant.CANDIDATES * np.arange(2 * _BINS))
+    deviations = candidates / _SCALE_OF_NORMAL
     beyond = 2.0 * ndtr(-ends[1:] / deviations[:, np.newaxis])
     beyond[:, -1] = 1.0  # the last bin counts all smaller distances
     expected = np.diff(beyond, axis=1, prepend=0.0)
-    errors = np.sum((expected - shares) ** 2, axis=1)
-    return float(candidates[np.argmax(errors <= errors.min() + 4.0 * noise**2)])
+    errors = np.sum((expected - in_bins) ** 2, axis=1)
+    within = errors.min() + constants.Constant.FIT_ERRORS * noise**2
+    return float(candidates[np.argmax(errors <= within)])

@@ -7,23 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dperm.algorithms.fit import MANY_WEIGHTS, Fit
-from dperm.algorithms.learned_coordinates import ridge_as_norm
+from dperm.algorithms.defaults.constants import Whitened
+from dperm.algorithms.fit import Fit
+from dperm.algorithms.preconditioner import ridge_as_norm
+from dperm.algorithms.problem import MANY_WEIGHTS
 from dperm.mechanisms.release import Releaser
 from dperm.objective.moments import DIAGONAL, denoised, gram_sum, mean_weight, moment_sums, symmetric_matrix
 from dperm.objective.objective import Array, Objective
 from dperm.private_values.transform import Transform
-
-# Share of the weights that shrinkage leaves with labels where second moments are all the ridge's, and the
-# largest standard deviation of predictions from their noise: the loss hardly depends on weights that short,
-# the signs of predictions do.
-_LEAST_KEPT, _MOST_NOISE_KEPT = 0.25, 0.5
-
-# Power of the ridge's share in the second moments by which slopes are taken for those at the weights 0.
-_POWER_OF_SHARE = 4
-
-#: Least norm of a typical row that is assumed: noise on the second moments may leave less of them.
-SHORTEST_ROW = 0.3
 
 
 @dataclass(frozen=True)
@@ -52,21 +43,21 @@ class Whitening:
         return 1.0 - self.of_rows / self.with_ridge
 
     def clip(self, relative: float, slope_at_zero: float, *, given: bool = False) -> float:
-        """Bound on gradients, in units of the largest slope of the loss; at least `relative * SHORTEST_ROW`.
+        """Bound on gradients, in units of the largest slope of the loss; at least 0.3 `relative`.
 
         A ridge term that is most of the second moments keeps the weights near 0, where the loss has that
         slope: if it is below 1, larger ones are hardly met, and clipped unless `relative` was given.
         """
-        slope = 1.0 - (1.0 - slope_at_zero) * self.ridge_share**_POWER_OF_SHARE
+        slope = 1.0 - (1.0 - slope_at_zero) * self.ridge_share**Whitened.RIDGE_POWER
         if given or slope_at_zero == 1.0:
             slope = max(relative, slope)
         longest = slope * max(self.row_length, slope_at_zero)
-        return min(relative * math.sqrt(self.with_ridge), max(longest, relative * SHORTEST_ROW))
+        return min(relative * math.sqrt(self.with_ridge), max(longest, relative * Whitened.SHORTEST_ROW))
 
     def least_kept(self, noise: float) -> float:
         """Share of weights with that standard deviation that shrinkage leaves with labels."""
-        share = _LEAST_KEPT * self.ridge_share
-        return min(share, _MOST_NOISE_KEPT / (noise * self.row_length)) if noise > 0.0 else share
+        share = Whitened.LEAST_KEPT * self.ridge_share
+        return min(share, Whitened.MOST_NOISE_KEPT / (noise * self.row_length)) if noise > 0.0 else share
 
 
 def private_whitening(
@@ -104,7 +95,7 @@ def _by_matrix(objective: Objective, scaling: Transform, second_moments: Array, 
         values, vectors = np.linalg.eigh(moments_of_rows + np.diag(_ridge(objective, scales)))
     matrix = (vectors / np.sqrt(values + floor)) @ vectors.T
     along_vectors = np.einsum("ij,ij->j", vectors, moments_of_rows @ vectors)
-    of_rows = with_ridge = max(float(np.sum(along_vectors / (values + floor))), SHORTEST_ROW**2)
+    of_rows = with_ridge = max(float(np.sum(along_vectors / (values + floor))), Whitened.SHORTEST_ROW**2)
     if objective.l2 > 0.0:
         with_ridge = max(float(np.sum(values / (values + floor))), of_rows)
     typical_share = float(np.median((values - along_vectors) / (values + floor)))
@@ -126,7 +117,7 @@ def _by_diagonal(objective: Objective, release: Releaser, multiplier: float, sca
     with_ridge = squares + _ridge(objective, scales) if objective.l2 > 0.0 else squares
     diagonal = Transform.powers_of_two(scales / np.sqrt(with_ridge + floor), objective.largest_condition)
     there = (diagonal.values / scales) ** 2
-    of_rows = max(float(there @ squares), SHORTEST_ROW**2)
+    of_rows = max(float(there @ squares), Whitened.SHORTEST_ROW**2)
     return Whitening(
         diagonal,
         of_rows,
@@ -144,7 +135,7 @@ def _by_nothing(objective: Objective, scaling: Transform) -> Whitening:
     if d > MANY_WEIGHTS:
         # A power of two, so that scales are rounded as in other algorithms, whatever the row norm.
         unit = 2.0 ** round(math.log2(unit))
-        linear_map: Transform = Transform.powers_of_two(unit * scales, objective.largest_condition)
+        linear_map = Transform.powers_of_two(unit * scales, objective.largest_condition)
     else:
         linear_map = Transform.rounding(np.diag(unit * scales))
     square = (unit * scaling.row_norm) ** 2
@@ -153,7 +144,7 @@ def _by_nothing(objective: Objective, scaling: Transform) -> Whitening:
 
 def _floor(largest: float, noise: float, row_norm: float) -> float:
     """What is added to second moments before they are inverted."""
-    return max(noise, 1e-6 * largest, 1e-9 * row_norm**2)
+    return max(noise, Whitened.FLOOR * largest, Whitened.LEAST_FLOOR * row_norm**2)
 
 
 def _longest(row_norm: float, mean_square: float, floor: float) -> float:
@@ -199,7 +190,7 @@ def squares_clip(row_norm: float, dimension: int) -> float:
     That is between its norm for a row of equal entries (``R^2 / sqrt(d)``) and for one with a single nonzero
     entry (``R^2``).
     """
-    return float(row_norm**2 / dimension**0.25)
+    return float(row_norm**2 / dimension**Whitened.SQUARES_POWER)
 
 
 def _noisy_means(

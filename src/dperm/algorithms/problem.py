@@ -9,6 +9,10 @@ from typing import Self
 from dperm.accounting import Neighbours
 from dperm.losses import Loss
 
+#: Number of weights beyond which a square matrix of that size is slower than a descent without one: 1,000
+#: columns and an intercept.
+MANY_WEIGHTS = 1001
+
 
 @dataclass(frozen=True)
 class PublicProblem:
@@ -22,10 +26,10 @@ class PublicProblem:
     l2: float = 0.0
     neighbors: Neighbours = Neighbours.ADD_OR_REMOVE
     intercept: bool = False  # whether one of the weights is an intercept
-    spread: float = math.inf  # of real targets about their best constant, if it is known
+    target_scale: float = math.inf  # spread of real targets about their best constant, if it is known
     start_penalty: float = 0.0  # ridge term at the start of the descent
-    attained: bool = False  # whether many rows are known to have a norm close to the bound
-    weighs_privately: bool = False  # whether noisy class frequencies are released first
+    tight_row_norm: bool = False  # whether many rows are known to have a norm close to the bound
+    private_class_weight: bool = False  # whether noisy class frequencies are released first
 
     @property
     def signal(self) -> float:
@@ -48,6 +52,6 @@ class PublicProblem:
         mu = self.mu / self.neighbors.sum_factor
         return replace(self, mu=mu, neighbors=Neighbours.ADD_OR_REMOVE)
 
-    def without(self, share: float) -> Self:
-        """The problem after a share of the budget, in mu^2, was spent."""
-        return replace(self, mu=self.mu * math.sqrt(1.0 - share))
+    def without(self, fraction: float) -> Self:
+        """The problem after a fraction of the budget, in mu^2, was spent."""
+        return replace(self, mu=self.mu * math.sqrt(1.0 - fraction))

@@ -32,14 +32,14 @@ class Needs:
     random_access: bool = False  # single records are read in random order
     whole_rows: bool = False  # rows can be made dense, as sums of outer products or along every axis need
     unweighted: bool = False  # records have no weights
-    weighs_privately: bool = False  # not a requirement: the algorithm supports ``class_weight="private"``
+    private_class_weight: bool = False  # not a requirement: the algorithm supports ``class_weight="private"``
     # Names of the only losses that are allowed; empty for all with these properties.
     losses: tuple[str, ...] = ()
 
     def refusal(self, objective: Objective) -> str | None:
         """Why the algorithm cannot run on the objective, as the end of a sentence; None if it can."""
         loss, row_norm = objective.loss, objective.row_norm
-        if objective.weighs_privately and not self.weighs_privately:
+        if objective.weighs_privately and not self.private_class_weight:
             return (
                 "does not release the frequencies of the classes: for class_weight='private' use noisy_gd, "
                 "preconditioned_gd, dp_sgd or dp_agd"
@@ -80,7 +80,7 @@ class Needs:
 
 
 def needs(**properties: Any) -> Callable[[Algorithm], Algorithm]:
-    """Decorate an algorithm with its `Needs`: kept as ``algorithm.needs`` and checked before each run."""
+    """Decorate an algorithm with its `Needs`: kept as ``algorithm.needs``, and checked before each run."""
     required = Needs(**properties)
 
     def declare(algorithm: Algorithm) -> Algorithm:

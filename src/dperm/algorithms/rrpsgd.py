@@ -3,102 +3,131 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dperm._kernels.samplers import RandomBits
-from dperm.accounting import Neighbours, paper, random_round_noise_multiplier
+from dperm.accounting import Neighbours, PrivacyLedger, paper, random_round_noise_multiplier
 from dperm.accounting.random_rounds import largest_rounds
-from dperm.accounting.step_size import gradient_step_size
-from dperm.algorithms import rules_of_thumb as rules
 from dperm.algorithms import settings as check
-from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, FitResult
-from dperm.algorithms.learned_coordinates import Frame
+from dperm.algorithms.defaults import rrpsgd as defaults
+from dperm.algorithms.defaults.constants import RandomRounds
+from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.noisy_descent import (
-    NoisyDescentArguments,
+    NoisyDescentSchedule,
     check_calibration,
     noisy_descent,
     opened,
     start_to_learn,
 )
-from dperm.algorithms.private_scales import LearnedScales, ScaleNoise
+from dperm.algorithms.preconditioner import Preconditioner
+from dperm.algorithms.private_scales import ScaleNoise, scale_facts
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.settings import Setting
-from dperm.algorithms.step_sizes import StepSizes, step_sizes
-from dperm.mechanisms.random_source import random_bits
+from dperm.algorithms.requirements import needs
+from dperm.algorithms.settings import setting
+from dperm.algorithms.step_sizes import StepSize, StepSizes, step_sizes
+from dperm.mechanisms.random_source import RandomState, random_bits
 from dperm.mechanisms.sampling import uniform_integers
 from dperm.objective.bounded_descent import gradient_bound
-from dperm.objective.objective import Array
-
-# Passes of the default number of rounds: for batches, and for single records, whose noise takes longer.
-_PASSES, _PASSES_BY_RECORD = 80, 20
-# Default batch size, times sqrt(n): larger batches have less noise, smaller ones make more rounds.
-_BATCH = 0.5
-# Default clip, in units of `typical_clip`: the last iterate has the whole noise of a step. For labels it is 1
-# if many rows attain the bound on their norm, as slopes above 0.6 are frequent.
-_CLIP = 0.6
-# Distance to travel, in units of `typical_reach`: for labels or under a ridge term, and for real targets.
-_REACH, _REACH_FOR_TARGETS = 0.15, 0.5
-# The same for real targets whose spread is known, from this signal-to-noise number on; below in proportion.
-_REACH_FROM_CONSTANT, _FULL_REACH_SIGNAL = 1.0, 20.0
-_BURN_IN = 0.5
-# Without noise: least number of gradient evaluations, and batch size.
-_EXACT_GRADIENTS, _EXACT_BATCH = 1e8, 64
+from dperm.objective.objective import Array, Objective
 
 _cached_noise_multiplier = lru_cache(maxsize=256)(random_round_noise_multiplier)
 
 
-class RRPSGDArguments(LearnedScales, NoisyDescentArguments):
-    """Arguments of :func:`rrpsgd`.
+@dataclass(frozen=True, kw_only=True)
+class RRPSGDSchedule(NoisyDescentSchedule):
+    """Settings of :func:`rrpsgd`."""
 
-    Attributes
-    ----------
-    learn_scales : {"auto", True, False}
-        As for :func:`dperm.algorithms.dp_sgd_gradient`.
-    rounds : int
-        Largest number of rounds N, at least 2; n^2 in the paper. By default 80 passes over the records, or 20
-        with a batch size of 1, and no more than n^2; without noise at least ``1e8`` gradients of records. For
-        ``10^9`` rounds and more raise :data:`dperm.algorithms.settings.MAX_STEPS`.
-    burn_in : float
-        Portion of the rounds, from the first on, that R is not drawn from; in [0, 1). 0 in the paper, by
-        default 0.5: an R among the first rounds leaves the weights near the start.
-    """
-
-    rounds: Setting[int] = Setting(check.step_count)
-    burn_in: Setting[float] = Setting(check.below_one)
+    rounds: int = setting(check.step_count)
+    burn_in: float = setting(check.below_one)
 
 
-@algorithm(RRPSGDArguments, smooth=True, linear_prediction=True, random_access=True)
-def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
+@needs(smooth=True, linear_prediction=True, random_access=True)
+def rrpsgd(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    rounds: int | None = None,
+    burn_in: float | None = None,
+    batch_size: int | None = None,
+    step_size: StepSize | None = None,
+    clip: float | None = None,
+    radius: float = math.inf,
+    noise: str = "exact",
+    report_every: int | None = None,
+    learn_scales: bool | str = "auto",
+    calibration: str = "tight",
+    neighbors: str | None = None,
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
     """Descend along noisy gradients of single records for a random number of rounds.
+
+    Pseudo-code, guarantee and proof: :doc:`/theory/rrpsgd`.
 
     Parameters
     ----------
     objective : Objective
         With a smooth loss, convex or not.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
+    delta : float
+        Strictly between 0 and 1.
+    rounds : int, optional
+        Largest number of rounds N, at least 2; n^2 in the paper. By default 80 passes over the records, or 20
+        with a batch size of 1, and no more than n^2; without noise at least ``1e8`` gradients of records. For
+        ``10^9`` rounds and more raise :data:`dperm.algorithms.settings.MAX_STEPS`.
+    burn_in : float, optional
+        Portion of the rounds, from the first on, that R is not drawn from; in [0, 1). 0 in the paper, by
+        default 0.5: an R among the first rounds leaves the weights near the start.
     batch_size : int, optional
         Records per step, 1 in the paper; by default ``sqrt(n)/2``, and without noise up to 64.
     step_size : float, str, mapping or callable, optional
-        eta, below ``2 / (l2 + beta)``. By default it minimises a bound on the risk. One number, or
-        ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in ``"0.5/sqrt(t)"``; a mapping from steps to the
-        sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a function of the step 1, 2, .., rounds.
+        Step on the mean gradient. One number, or ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in
+        ``"0.5/sqrt(t)"``; a mapping from steps to the sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a
+        function of the step 1, 2, ... Below ``2 / (l2 + beta)``. By default it minimises a bound on the
+        risk.
     clip : float, optional
         Bound on the norm of one record's gradient. By default 0.6 times
-        :func:`dperm.algorithms.rules_of_thumb.typical_clip`, or once for labels if the row norm is learned,
+        :func:`dperm.algorithms.defaults.rules.typical_clip`, or once for labels if the row norm is learned,
         and for real targets at least as much as a ridge term keeps harmless; with ``calibration="paper"`` the
         loss's Lipschitz constant, and without noise that or, if there is none, 20 times the slope at the
         weights 0.
+    radius : float
+        Project the iterates onto ``||w|| <= radius``; infinite for no projection.
+    noise : {"exact", "float"}
+        "float": floating-point noise, for long runs; the guarantee is idealised.
+    report_every : int, optional
+        Steps between two calls of `callback`; by default one pass.
+    learn_scales : {"auto", True, False}
+        As for :func:`dperm.algorithms.dp_sgd_gradient`.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 4 (``batch_size=1``, ``replace_one``, no burn-in), if the claim holds.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        A batch is a Poisson sample of rate ``batch_size / n`` (add_or_remove), or a fresh set of fixed size
+        (replace_one). By default the ledger's relation, and "add_or_remove" without a ledger.
+    ledger : PrivacyLedger, optional
+        Charged once, before anything is drawn.
+    random_state : None, int or Generator
+        None draws cryptographic noise. Seeds are for tests; a ledger refuses them.
+    callback : callable, optional
+        Called with ``{"iteration", "coef"}``, released values.
 
     Returns
     -------
     FitResult
         ``coef`` is ``w_(R-1)``, ``n_iter`` is ``R - 1``.
+
+    Raises
+    ------
+    ValueError, TypeError, DataError, BudgetExceededError
+        Before anything is charged, see :mod:`dperm.algorithms`.
 
     Notes
     -----
@@ -119,19 +148,42 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
     >>> result.coef.shape, result.privacy.sampling
     ((2,), 'poisson')
     """
-    given = given.completed(
-        batch_size=_default_batch_size(fit),
-        burn_in=0.0 if fit.as_published else _BURN_IN,
+    given = RRPSGDSchedule.checked(
+        rounds=rounds,
+        burn_in=burn_in,
+        batch_size=batch_size,
+        step_size=step_size,
+        clip=clip,
+        radius=radius,
+        noise=noise,
+        report_every=report_every,
     )
-    fit.check_batch_size(given.batch_size)
-    given = given.completed(rounds=_default_rounds(fit, given.batch_size))
-    if given.rounds < 2:
+    with Fit(
+        objective,
+        epsilon,
+        delta,
+        calibration=calibration,
+        neighbors=neighbors,
+        ledger=ledger,
+        random_state=random_state,
+        callback=callback,
+    ) as fit:
+        return _rrpsgd(fit, given, learn_scales)
+
+
+def _rrpsgd(fit: Fit, given: dict[str, Any], learn_scales: bool | str) -> FitResult:
+    scales, noise = start_to_learn(fit, learn_scales, given)
+    given = {"burn_in": 0.0 if fit.as_published else RandomRounds.BURN_IN, **given}
+    if "batch_size" not in given:
+        given["batch_size"] = 1 if fit.as_published else defaults.default_batch_size(fit.problem)
+    fit.check_batch_size(given["batch_size"])
+    given = {"rounds": defaults.default_rounds(fit.problem, given["batch_size"]), **given}
+    if given["rounds"] < 2:
         raise ValueError(
-            f"rounds must be at least 2, got {given.rounds}: their number is drawn from 0 to rounds - 1"
+            f"rounds must be at least 2, got {given['rounds']}: their number is drawn from 0 to rounds - 1"
         )
-    scales, noise = start_to_learn(fit, given)
     problem = fit.problem.without(scales.together)
-    law = _RoundLaw.of(fit, given)
+    law = _RoundLaw.of(fit.problem, given)
     sigma_over_clip = _sigma_over_clip(fit, given, law, noise)
     bits = random_bits(fit.spawn_source())
     release = opened(
@@ -142,58 +194,37 @@ def rrpsgd(fit: Fit, given: RRPSGDArguments) -> FitResult:
         counts=law.counts(),
         accountant="pld, averaged over the random number of rounds",
         scales=noise,
-        **scales.facts(),
+        **scale_facts(scales),
     )
     steps = law.draw(bits) - 1  # only now: what is charged holds on average over R, not given R
-    frame = Frame.unscaled(fit, release, noise, problem)
-    schedule = _completed(fit, given, sigma_over_clip, frame.problem)
+    preconditioner = Preconditioner.unscaled(fit, release, noise, problem)
+    schedule = _completed(fit, given, sigma_over_clip, preconditioner.problem)
     coef = noisy_descent(
-        fit, release, schedule, sigma_over_clip, bits, steps=steps, average=False, start=frame.start
+        fit, release, schedule, sigma_over_clip, bits, steps=steps, average=False, start=preconditioner.start
     )
-    mechanism = frame.in_words("Gaussian noise on the sum of every batch; random number of rounds")
-    return fit.result(coef, mechanism, n_iter=steps, clip=schedule.clip)
+    mechanism = "Gaussian noise on the sum of every batch; random number of rounds"
+    return fit.result(coef, preconditioner.description(mechanism), n_iter=steps, clip=schedule.clip)
 
 
 def _completed(
-    fit: Fit, given: RRPSGDArguments, sigma_over_clip: float, problem: PublicProblem
-) -> RRPSGDArguments:
+    fit: Fit, given: Mapping[str, Any], sigma_over_clip: float, problem: PublicProblem
+) -> RRPSGDSchedule:
     """All settings for this problem."""
-    given = given.completed(clip=_default_clip(fit, given.radius, problem))
-    clip = gradient_bound(problem.loss, problem.row_norm, given.radius, given.clip)
-    given = replace(given, clip=clip)
-    return given.completed(step_size=_default_step_size(fit, given, sigma_over_clip, problem))
-
-
-def _default_batch_size(fit: Fit) -> int:
-    if fit.as_published:
-        return 1
-    if fit.epsilon == math.inf:
-        return min(fit.n, _EXACT_BATCH)
-    return max(1, int(_BATCH * math.sqrt(fit.n)))
-
-
-def _default_clip(fit: Fit, radius: float, problem: PublicProblem) -> float:
-    """Infinite where the bound on gradients from the loss or the radius is the clip."""
-    loss, row_norm = problem.loss, problem.row_norm
-    if fit.as_published:
-        return math.inf
-    if fit.epsilon == math.inf:
-        return rules.exact_clip(loss, row_norm) if radius == math.inf else math.inf
-    longest = rules.longest_gradient(loss, row_norm, noisy=True, spread=problem.spread)
-    share = 1.0 if problem.attained and loss.classification else _CLIP
-    clip = share * min(longest, rules.typical_clip(problem))
-    if loss.classification:
-        return clip
-    return max(clip, min(rules.share_under_ridge(problem, longest), 1.0) * longest)
-
-
-def _default_rounds(fit: Fit, batch_size: int) -> int:
-    passes = (_PASSES if batch_size > 1 else _PASSES_BY_RECORD) * fit.n // batch_size
-    if fit.epsilon == math.inf:
-        most = max(passes, int(_EXACT_GRADIENTS) // batch_size)
-    else:
-        most = min(fit.n**2, passes)
-    return min(max(2, most), check.MAX_STEPS - 1)
+    radius, clip = given["radius"], given.get("clip")
+    if clip is None:
+        clip = math.inf if fit.as_published else defaults.default_clip(problem, radius)
+    clip = gradient_bound(problem.loss, problem.row_norm, radius, clip)
+    size = given.get("step_size")
+    if size is None:
+        size = defaults.default_step_size(
+            problem,
+            rounds=given["rounds"],
+            batch_size=given["batch_size"],
+            clip=clip,
+            radius=radius,
+            sigma_over_clip=sigma_over_clip,
+        )
+    return RRPSGDSchedule(**{**given, "clip": clip, "step_size": size})
 
 
 class _RoundLaw(NamedTuple):
@@ -204,18 +235,19 @@ class _RoundLaw(NamedTuple):
     weights: Array | None  # probabilities of R = 1 .. N as proportional integers; None for a uniform R
 
     @classmethod
-    def of(cls, fit: Fit, given: RRPSGDArguments) -> _RoundLaw:
+    def of(cls, problem: PublicProblem, given: Mapping[str, Any]) -> _RoundLaw:
         """Sums of the integers are exact doubles: R is drawn from exactly the law that is accounted for."""
-        rounds = given.rounds
-        first = min(int(given.burn_in * rounds) + 1, rounds)
+        rounds, size = given["rounds"], given.get("step_size")
+        first = min(int(given["burn_in"] * rounds) + 1, rounds)
         uniform = cls(rounds, first, None)
-        if given.step_size is None:
+        if size is None:
             return uniform
-        sizes, smoothness = step_sizes(given.step_size, rounds), _smoothness(fit.problem)
+        smoothness = problem.loss.smoothness(problem.row_norm) + problem.l2
+        sizes = step_sizes(size, rounds)
         if not sizes.max() * smoothness < 2.0:
             limit = 2.0 / smoothness
             raise ValueError(f"step_size must be below 2/(l2 + beta) = {limit:.6g}, got {sizes.max():.6g}")
-        if not isinstance(given.step_size, StepSizes):
+        if not isinstance(size, StepSizes):
             return uniform
         law = paper.round_probabilities(sizes, smoothness)
         law[: first - 1] = 0.0
@@ -224,64 +256,35 @@ class _RoundLaw(NamedTuple):
     def counts(self) -> list[int]:
         """Equally likely numbers of steps; their law bounds that of R - 1 from above."""
         first = self.first if self.weights is None else 1
-        return (largest_rounds(self.rounds, self.weights, first=first) - 1).tolist()
+        rounds = largest_rounds(self.rounds, self.weights, first=first)
+        return [int(count) - 1 for count in rounds]
 
     def draw(self, bits: RandomBits) -> int:
         """R."""
         if self.weights is None:
             return self.first + int(uniform_integers(bits, self.rounds - self.first + 1, 1)[0])
         below = np.cumsum(self.weights)
-        place = uniform_integers(bits, int(below[-1]), 1)[0]
-        return 1 + int(np.searchsorted(below, float(place), side="right"))
+        drawn = uniform_integers(bits, int(below[-1]), 1)[0]
+        return 1 + int(np.searchsorted(below, float(drawn), side="right"))
 
 
-def _sigma_over_clip(fit: Fit, given: RRPSGDArguments, law: _RoundLaw, noise: ScaleNoise) -> float:
+def _sigma_over_clip(fit: Fit, given: Mapping[str, Any], law: _RoundLaw, noise: ScaleNoise) -> float:
     """Standard deviation of the noise on a batch's sum, relative to the clip."""
     fit.check_published("rrpsgd", neighbors=None)
+    batch_size, rounds = given["batch_size"], given["rounds"]
     if not fit.as_published:
-        check_calibration(fit, given.batch_size, given.rounds - 1)
-        plan = fit.epsilon, fit.delta, fit.n, given.batch_size, given.rounds
+        check_calibration(fit, batch_size, rounds - 1)
+        plan = fit.epsilon, fit.delta, fit.n, batch_size, rounds
         relation, after = fit.neighbors, noise.mu
         if law.weights is None:
             return _cached_noise_multiplier(*plan, neighbors=relation, first_round=law.first, after=after)
         return random_round_noise_multiplier(
             *plan, neighbors=relation, round_weights=law.weights, after=after
         )
-    one = given.batch_size == 1 and given.burn_in == 0.0
-    if not one or given.rounds > fit.n**2 or fit.neighbors is not Neighbours.REPLACE_ONE:
+    one = batch_size == 1 and given["burn_in"] == 0.0
+    if not one or rounds > fit.n**2 or fit.neighbors is not Neighbours.REPLACE_ONE:
         raise ValueError(
             "calibration='paper' is for batch_size=1, burn_in=0, at most n^2 rounds and "
             "neighbors='replace_one'"
         )
     return paper.rrpsgd(fit.epsilon, fit.delta, n_samples=fit.n)
-
-
-def _smoothness(problem: PublicProblem) -> float:
-    return problem.loss.smoothness(problem.row_norm) + problem.l2
-
-
-def _default_step_size(
-    fit: Fit, given: RRPSGDArguments, sigma_over_clip: float, problem: PublicProblem
-) -> float:
-    """The step size that minimises a bound on the risk, unless curvature requires a smaller one."""
-    loss, row_norm = problem.loss, problem.row_norm
-    longest, batch_size = given.clip, given.batch_size
-    if fit.epsilon == math.inf:
-        # The sampling error of a batch of size b costs the last iterate at most step_size G^2/(4 b).
-        affordable = 1e-3 * rules.typical_loss_at_zero(loss)
-        usual = min(longest, rules.usual_gradient(loss, row_norm))
-        best = 4.0 * batch_size * affordable / usual**2
-    else:
-        sigma, error = sigma_over_clip * longest / batch_size, longest / math.sqrt(batch_size)
-        reach = _default_reach(problem, given.radius)
-        best = gradient_step_size(reach, given.rounds, error, sigma, fit.objective.dimension)
-    return min(1.0 / _smoothness(problem), best)
-
-
-def _default_reach(problem: PublicProblem, radius: float) -> float:
-    """The distance that steps are to travel: short, as the last iterate has the whole noise of a step."""
-    share = _REACH if problem.loss.classification else _REACH_FOR_TARGETS
-    if problem.spread < math.inf:
-        share = min(problem.per_record().signal / _FULL_REACH_SIGNAL, 1.0) * _REACH_FROM_CONSTANT
-    far = share * rules.typical_reach(replace(problem, l2=0.0), radius)
-    return min(far, _REACH * rules.reach_under_ridge(problem))

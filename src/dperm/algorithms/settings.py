@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import numbers
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from inspect import getattr_static
-from typing import Any, Generic, Self, TypeVar, dataclass_transform
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,65 +17,39 @@ T = TypeVar("T")
 Check = Callable[[str, Any], T]
 
 
-class Setting(Generic[T]):
-    """A field of a `Schedule`, validated on every assignment.
+def setting(check: Check[Any], default: Any = MISSING, *, stated: bool = True) -> Any:
+    """A field of :class:`Settings`.
 
     Parameters
     ----------
     check : callable
         ``check(name, value)`` returns the converted value or raises ValueError.
     default : optional
-        None if a rule chooses the value from public numbers.
+        None for a setting that may be absent.
     stated : bool
         Whether the ledger entry and the privacy statement include it.
     """
-
-    def __init__(self, check: Check[T], default: T | None = None, *, stated: bool = True) -> None:
-        self.check, self.default, self.stated = check, default, stated
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, schedule: object | None, kind: type) -> T:
-        # May also be None until a rule has chosen; algorithms read completed schedules only.
-        value: Any = self.default if schedule is None else vars(schedule)[self.name]
-        return value  # type: ignore[no-any-return]
-
-    def __set__(self, schedule: object, value: T | None) -> None:
-        chosen_later = value is None and self.default is None
-        vars(schedule)[self.name] = None if chosen_later else self.check(self.name, value)
+    return field(default=default, metadata={"check": check, "stated": stated})
 
 
-@dataclass_transform(kw_only_default=True)
-@dataclass
-class Schedule:
-    """Base class for the settings of an algorithm: a dataclass, each field of which is a `Setting`."""
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Base class for all settings of a run: a frozen dataclass, each field of which is a :func:`setting`."""
 
-    def __init_subclass__(cls) -> None:
-        dataclass(kw_only=True)(cls)
+    def __post_init__(self) -> None:
+        for name, value in self.checked(**vars(self)).items():
+            object.__setattr__(self, name, value)
 
     @classmethod
-    @functools.cache
-    def declared(cls) -> dict[str, Setting[Any]]:
-        """The settings by name."""
-        found = {own.name: getattr_static(cls, own.name, None) for own in fields(cls)}
-        return {name: setting for name, setting in found.items() if isinstance(setting, Setting)}
-
-    @property
-    def chosen(self) -> dict[str, Any]:
-        """The settings that have a value."""
-        values = {name: getattr(self, name) for name in self.declared()}
-        return {name: value for name, value in values.items() if value is not None}
-
-    def completed(self, default: Schedule | None = None, **further: Any) -> Self:
-        """A copy that takes missing settings from `further` or from a default schedule."""
-        return replace(self, **({} if default is None else default.chosen) | further | self.chosen)
+    def checked(cls, **given: Any) -> dict[str, Any]:
+        """Those of the given settings that are not None, checked and converted."""
+        checks = {own.name: own.metadata["check"] for own in fields(cls)}
+        return {name: checks[name](name, value) for name, value in given.items() if value is not None}
 
     def stated(self) -> dict[str, Any]:
         """The settings to include in the ledger entry and the privacy statement."""
-        declared = self.declared()
-        chosen = {name: value for name, value in self.chosen.items() if declared[name].stated}
-        return {name: getattr(value, "words", value) for name, value in chosen.items()}
+        values = {own.name: getattr(self, own.name) for own in fields(self) if own.metadata["stated"]}
+        return {name: getattr(value, "words", value) for name, value in values.items() if value is not None}
 
 
 def real(name: str, value: Any, expected: str) -> float:
@@ -174,12 +145,7 @@ def check_callback(callback: Any) -> Any:
     return callback
 
 
-@contextmanager
-def closed_after(callback: Any) -> Iterator[None]:
-    """Close a callback that has a `close` method, such as a progress bar, however the block ends."""
-    try:
-        yield
-    finally:
-        close = getattr(callback, "close", None)
-        if callable(close):
-            close()
+def close(callback: Any) -> None:
+    """Close a callback that has a `close` method, such as a progress bar."""
+    if callable(getattr(callback, "close", None)):
+        callback.close()

@@ -10,15 +10,16 @@ import math
 
 import numpy as np
 
-from dperm.accounting import Neighbours
+from dperm.accounting import Neighbours, PrivacyLedger
 from dperm.algorithms import settings as check
-from dperm.algorithms.declaration import algorithm
-from dperm.algorithms.fit import Fit, FitResult, PublishedTerms
-from dperm.algorithms.learned_coordinates import SHORTENING, Frame
-from dperm.algorithms.private_scales import LearnedScales, ScaleNoise, scales_to_learn
+from dperm.algorithms.defaults.constants import Norms, Statistics
+from dperm.algorithms.fit import Callback, Fit, FitResult
+from dperm.algorithms.preconditioner import Preconditioner
+from dperm.algorithms.private_scales import ScaleNoise, scale_facts, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.settings import Setting
+from dperm.algorithms.requirements import needs
 from dperm.mechanisms.noise import LARGEST_SCALE
+from dperm.mechanisms.random_source import RandomState
 from dperm.objective.gradients import check_sums
 from dperm.objective.moments import (
     DIAGONAL,
@@ -34,44 +35,63 @@ from dperm.objective.moments import (
 from dperm.objective.objective import Array, Objective
 
 
-class SufficientStatisticsArguments(LearnedScales, PublishedTerms):
-    """Arguments of :func:`sufficient_statistics`.
-
-    Attributes
-    ----------
-    target_weight : float
-        Weight of the targets relative to the rows, which shifts accuracy between the two sums: at 1 the
-        largest target weighs as much as the longest row. By default 0.7.
-    ridge : float
-        Added to the eigenvalues of the noisy ``sum z z^T / n`` besides ``objective.l2``, at least 0. By
-        default eigenvalues are instead raised to the noise's spectral norm, about ``sigma sqrt(2 d)``, and
-        the weights are shrunk by the share of noise in what they explain.
-    """
-
-    target_weight: Setting[float] = Setting(check.positive)
-    ridge: Setting[float] = Setting(check.non_negative)
-
-
-@algorithm(
-    SufficientStatisticsArguments,
-    losses=("squared_error",),
-    linear_prediction=True,
-    whole_rows=True,
-    unweighted=True,
-)
-def sufficient_statistics(fit: Fit, given: SufficientStatisticsArguments) -> FitResult:
+@needs(losses=("squared_error",), linear_prediction=True, whole_rows=True, unweighted=True)
+def sufficient_statistics(
+    objective: Objective,
+    epsilon: float,
+    delta: float,
+    *,
+    target_weight: float | None = None,
+    ridge: float | None = None,
+    learn_scales: bool | str = "auto",
+    calibration: str = "tight",
+    neighbors: str | None = None,
+    ledger: PrivacyLedger | None = None,
+    random_state: RandomState = None,
+    callback: Callback | None = None,
+) -> FitResult:
     """Minimise the squared error by one noisy release of its sufficient statistics.
+
+    Pseudo-code, guarantee and proof: :doc:`/theory/sufficient_statistics`.
 
     Parameters
     ----------
     objective : Objective
         With the loss :class:`dperm.losses.SquaredError` and a finite ``target_bound``.
+    epsilon : float
+        Greater than 0; infinite runs without noise and protects nothing.
+    delta : float
+        Strictly between 0 and 1.
+    target_weight : float, optional
+        Weight of the targets relative to the rows, which shifts accuracy between the two sums: at 1 the
+        largest target weighs as much as the longest row. By default 0.7.
+    ridge : float, optional
+        Added to the eigenvalues of the noisy ``sum z z^T / n`` besides ``objective.l2``, at least 0. By
+        default eigenvalues are instead raised to the noise's spectral norm, about ``sigma sqrt(2 d)``, and
+        the weights are shrunk by the fraction of noise in what they explain.
+    learn_scales : {"auto", True, False}
+        As for :func:`dperm.algorithms.noisy_gd`.
     calibration : {"tight", "paper"}
         One release with exact accounting by Gaussian differential privacy, or AdaSSP as published: three
         releases, for add_or_remove and a finite epsilon, without `target_weight` and `ridge`.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        Neighbouring relation; by default the ledger's, and "add_or_remove" without a ledger.
+    ledger : PrivacyLedger, optional
+        Charged once, before anything is drawn.
+    random_state : None, int or Generator
+        None draws cryptographic noise. Seeds are for tests; a ledger refuses them.
     callback : callable, optional
         Called once with ``{"iteration", "coef", "second_moments"}``, all released; the moments are those in
         the learned coordinates if scales are learned.
+
+    Returns
+    -------
+    FitResult
+
+    Raises
+    ------
+    ValueError, TypeError, DataError, BudgetExceededError
+        Before anything is charged, see :mod:`dperm.algorithms`.
 
     Notes
     -----
@@ -88,17 +108,34 @@ def sufficient_statistics(fit: Fit, given: SufficientStatisticsArguments) -> Fit
     >>> result.coef.round()
     array([ 1., -1.])
     """
-    objective = fit.objective
-    check_sums(objective, gram=True)
-    if objective.loss.target_bound == math.inf:
-        raise ValueError("sufficient_statistics needs SquaredError(target_bound=...), a public bound on |y|")
-    fit.warn_if_slow("sufficient_statistics", "noisy_gd")
-    if not fit.as_published:
-        return _one_release(fit, given.completed(target_weight=0.7))
-    scales_to_learn(fit, given)  # none, or an error if they are asked for
-    for name in given.chosen.keys() & {"target_weight", "ridge"}:
-        raise ValueError(f"{name} does not apply to calibration='paper', which has its own")
-    return _adassp(fit)
+    weight = Statistics.TARGET_WEIGHT
+    if target_weight is not None:
+        weight = check.positive("target_weight", target_weight)
+    if ridge is not None:
+        ridge = check.non_negative("ridge", ridge)
+    with Fit(
+        objective,
+        epsilon,
+        delta,
+        calibration=calibration,
+        neighbors=neighbors,
+        ledger=ledger,
+        random_state=random_state,
+        callback=callback,
+    ) as fit:
+        check_sums(objective, gram=True)
+        if objective.loss.target_bound == math.inf:
+            raise ValueError(
+                "sufficient_statistics needs SquaredError(target_bound=...), a public bound on |y|"
+            )
+        fit.warn_if_slow("sufficient_statistics", "noisy_gd")
+        if not fit.as_published:
+            return _one_release(fit, weight, ridge, learn_scales)
+        scales_to_learn(fit, learn_scales, {})  # none, or an error if they are asked for
+        for name, value in {"target_weight": target_weight, "ridge": ridge}.items():
+            if value is not None:
+                raise ValueError(f"{name} does not apply to calibration='paper', which has its own")
+        return _adassp(fit)
 
 
 _BELOW_ONE = 1.0 - 2.0**-20
@@ -118,56 +155,57 @@ def _check_noise(
         )
 
 
-def _one_release(fit: Fit, given: SufficientStatisticsArguments) -> FitResult:
-    objective, ridge = fit.objective, given.chosen.get("ridge")
-    scales = scales_to_learn(fit, given)
+def _one_release(fit: Fit, weight: float, ridge: float | None, learn_scales: bool | str) -> FitResult:
+    objective = fit.objective
+    scales = scales_to_learn(fit, learn_scales, {} if ridge is None else {"ridge": ridge})
     rest = fit.budget()
-    noise_of_scales = ScaleNoise.of(scales, objective.loss, fit.budget(), rest)
+    scale_noise = ScaleNoise.of(scales, objective.loss, fit.budget(), rest)
     multiplier = fit.noise_multiplier(rest, 1)
-    noise_of_scales.check_labels(fit)
+    scale_noise.check_labels(fit)
     # A learned bound may be anywhere between powers of two. Relative to the grid, noise is widest just below
     # one of them, and rows are shortest just above.
-    weight = given.target_weight
     norm = _BELOW_ONE / max(1.0, weight) if scales.together else objective.row_norm
     sensitivity = target_sensitivities(norm, weight * norm)[fit.neighbors is Neighbours.REPLACE_ONE]
     grid = row_grid(max(norm, weight * norm), fit.n)
     _check_noise(objective, multiplier, sensitivity, 0.5 * norm if scales.together else norm, grid)
-    facts = scales.facts() | {"ridge": "by the noise" if ridge is None else ridge}
-    release = fit.open("sufficient_statistics", fit.budget(), given, **facts)
+    facts = scale_facts(scales) | {"ridge": "by the noise" if ridge is None else ridge}
+    release = fit.open("sufficient_statistics", fit.budget(), target_weight=weight, **facts)
 
     # 1. coordinates, and a constant prediction that targets are seen from
-    frame = Frame.learned(fit, release, noise_of_scales, fit.problem.without(scales.together), SHORTENING)
-    norm, spread = frame.problem.row_norm, frame.problem.spread
-    limit = objective.loss.target_bound if spread == math.inf else _spreads(frame.problem) * spread
+    left = fit.problem.without(scales.together)
+    preconditioner = Preconditioner.learned(fit, release, scale_noise, left, Norms.SHORTENED)
+    start, problem, factors = preconditioner.start, preconditioner.problem, preconditioner.factors
+    norm, scale = problem.row_norm, problem.target_scale
+    limit = objective.loss.target_bound if scale == math.inf else _clipped_at(problem) * scale
     factor = weight * norm / limit
     # 2. noisy second moments, and products with the targets' distances from the constant
     sums = gram_sum(
         objective,
         target_factor=factor,
-        target_centre=float(frame.start[-1]) if spread < math.inf else 0.0,
+        target_centre=float(start[-1]) if scale < math.inf else 0.0,
         target_limit=limit,
-        transform=frame.scaling,
+        transform=preconditioner.scaling,
     )
     noisy = symmetric_matrix(release.gaussian_sum(sums, multiplier), target=True) / fit.n
     noise = multiplier * sums.sensitivity(fit.neighbors) / (DIAGONAL * fit.n)
     # 3. regression
-    penalty = frame.factors * objective.penalty_gradient(np.ones(objective.dimension))
-    products = noisy[:-1, -1] / factor - penalty * frame.start
-    moments = _raised(noisy[:-1, :-1], noise, ridge, norm) + np.diag(frame.factors * penalty)
+    penalty = factors * objective.penalty_gradient(np.ones(objective.dimension))
+    products = noisy[:-1, -1] / factor - penalty * start
+    moments = _raised(noisy[:-1, :-1], noise, ridge, norm) + np.diag(factors * penalty)
     u = np.linalg.solve(moments, products)
     if ridge is None:
         u *= _shrinkage(moments, float(products @ u), noise * DIAGONAL / OFF_DIAGONAL / factor)
-    coef = frame.start + frame.factors * u
+    coef = start + factors * u
     fit.report(1, coef, second_moments=noisy[:-1, :-1], noise=noise)
-    return fit.result(coef, frame.in_words(_MECHANISM), n_iter=1)
+    return fit.result(coef, preconditioner.description(_MECHANISM), n_iter=1)
 
 
-def _spreads(problem: PublicProblem) -> float:
-    """Distance of targets from the constant at which they are clipped, in learned spreads.
+def _clipped_at(problem: PublicProblem) -> float:
+    """Distance of targets from the constant at which they are clipped, in learned target scales.
 
-    One in fifty is further away than a spread. With much signal, clipping them costs more than noise.
+    One in fifty is further away than a target scale. With much signal, clipping costs more than noise.
     """
-    return min(max(problem.per_record().signal / 1000.0, 1.0), 4.0)
+    return min(max(problem.per_record().signal / Statistics.SIGNAL, 1.0), Statistics.MOST_SCALES)
 
 
 #: Probability that AdaSSP's ridge is too small.
@@ -210,7 +248,7 @@ def _raised(moments: Array, noise: float, ridge: float | None, row_norm: float) 
         raised = np.maximum(values, noise * math.sqrt(2.0 * d))
     else:
         raised = np.maximum(values, 0.0) + ridge
-    floor = 1e-12 * max(float(values[-1]), row_norm**2 / d)
+    floor = Statistics.FLOOR * max(float(values[-1]), row_norm**2 / d)
     return np.asarray((vectors * np.maximum(raised, floor)) @ vectors.T)
 
 

@@ -6,14 +6,10 @@ import math
 
 import numpy as np
 
+from dperm.algorithms.defaults.constants import Average
 from dperm.objective.objective import Array
 
-_BLOCKS = 5  # of the last iterates, and of those before them
-
-# Squared distance from the mean of the last iterates up to which a block of iterates before them counts as
-# settled, in units of the mean squared distance of consecutive blocks. Without drift it is about 0.6 on
-# average, with nothing but a constant drift 9.
-_SETTLED = 3.0
+_BLOCKS = Average.BLOCKS
 
 
 def average_of(count: int, tail: float, *, extended: bool, units: Array | float = 1.0) -> SuffixAverage:
@@ -56,10 +52,10 @@ class SuffixAverage:
 class SettledAverage(SuffixAverage):
     """Mean of the last `length` of `count` iterates, and of those before them that had settled already.
 
-    A descent with much noise has come as near to the optimum as it gets long before half of its run, and each
-    further iterate in the average is less noise; without much noise it converges until the end. As in tests
-    for the burn-in of a Markov chain, the run is cut into blocks, whose means are compared: the later half
-    says how much they differ when the descent has settled.
+    A descent with much noise is as near to the optimum as it gets long before half of its run, and further
+    iterates make the average less noisy. Without much noise it converges until the end. As in tests for the
+    burn-in of a Markov chain, the run is cut into blocks, whose means are compared. The later half says how
+    much they differ when the descent has settled.
     """
 
     def __init__(self, count: int, length: int, units: Array | float = 1.0) -> None:
@@ -91,7 +87,7 @@ class SettledAverage(SuffixAverage):
         late = np.array(means[_BLOCKS:])
         moved = float(np.mean(np.sum(np.diff(late, axis=0) ** 2, axis=1)))
         first, centre = _BLOCKS, np.average(late, axis=0, weights=counts[_BLOCKS:])
-        while first > 1 and float(np.sum((means[first - 1] - centre) ** 2)) <= _SETTLED * moved:
+        while first > 1 and float(np.sum((means[first - 1] - centre) ** 2)) <= Average.SETTLED * moved:
             first -= 1
         return first
 

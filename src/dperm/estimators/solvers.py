@@ -12,11 +12,11 @@ from dperm import algorithms
 from dperm._progress import log, progress
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.neighbours import Neighbours
+from dperm.algorithms.defaults.preconditioned_gd import preconditioned_gd_schedule
+from dperm.algorithms.defaults.scales import learn_scales_choice
 from dperm.algorithms.fit import FitResult
-from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
-from dperm.algorithms.private_scales import learn_scales_choice
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.settings import closed_after
+from dperm.algorithms.settings import close
 from dperm.data.sparse import MAX_DENSE_COLUMNS
 from dperm.estimators.input_checks import check_options
 from dperm.losses import Loss
@@ -150,8 +150,10 @@ class Call(NamedTuple):
     def run(self, objective: Objective) -> FitResult:
         """Minimise the objective."""
         start = time.monotonic()
-        with closed_after(self.arguments.get("callback")):
+        try:
             result = SOLVERS[self.name](objective, **self.arguments)
+        finally:
+            close(self.arguments.get("callback"))
         log.info("%s: done in %.1f s", self.name, time.monotonic() - start)
         return result
 

@@ -8,17 +8,18 @@ from scipy import stats
 
 from dperm import Objective
 from dperm.algorithms import nonprivate, preconditioned_gd
-from dperm.algorithms.preconditioned_gd import preconditioned_gd_schedule
+from dperm.algorithms.defaults.constants import Momentum
+from dperm.algorithms.defaults.preconditioned_gd import preconditioned_gd_schedule
 from dperm.algorithms.problem import PublicProblem
-from dperm.algorithms.rising_momentum import HIGHEST, RisingMomentum
+from dperm.algorithms.step_rules import AdaptiveMomentum
 from dperm.losses import Logistic
 
 STEPS = 60
 
 
-def momenta(gradients, noise, *, least=0.4, most=HIGHEST, travelled=None):
+def momenta(gradients, noise, *, least=0.4, most=Momentum.HIGHEST, travelled=None):
     """Momentum of every step for these gradients, after a way along the first axis or that given."""
-    rising = RisingMomentum(least, most, len(gradients))
+    rising = AdaptiveMomentum(least, most, len(gradients))
     along = np.eye(gradients.shape[1])[0] if travelled is None else travelled
     return np.array([rising.at(gradient, along, noise) for gradient in gradients])
 
@@ -52,7 +53,7 @@ def test_it_stays_within_its_bounds(least):
     gradients = np.full((STEPS, 3), -100.0)
     found = momenta(gradients, 1.0, least=least)
     assert found.min() == least
-    assert found.max() == max(min(1.0 - (1.0 - least) / 8.0, HIGHEST), least)
+    assert found.max() == max(min(1.0 - (1.0 - least) / 8.0, Momentum.HIGHEST), least)
     settled = 2.0 / (1.0 - least)  # until the least momentum has forgotten the start
     assert (found[: math.floor(min(settled, STEPS))] == least).all()
     assert (momenta(gradients, 1.0, least=least, most=least) == least).all()

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from dperm import Objective
 from dperm.algorithms import preconditioned_gd
-from dperm.algorithms.start_under_ridge import labels_under_ridge, targets_under_ridge
+from dperm.algorithms.private_start import labels_under_ridge, targets_under_ridge
 from dperm.losses import (
     Absolute,
     EpsilonInsensitive,

@@ -1,0 +1,56 @@
+"""Default settings of `noisy_newton`."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dperm.algorithms import settings as check
+from dperm.algorithms.defaults.constants import Newton
+from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.settings import Settings, setting
+
+
+def _columns(name: str, value: object) -> list[int]:
+    if (
+        not isinstance(value, Sequence | np.ndarray)
+        or isinstance(value, str)
+        or not all(isinstance(each, numbers.Integral) and int(each) >= 0 for each in value)
+        or len(set(value)) < len(value)
+    ):
+        raise ValueError(f"{name} must be a list of distinct column numbers, got {value!r}")
+    return sorted(int(each) for each in value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyNewtonSchedule(Settings):
+    """Settings of :func:`dperm.algorithms.noisy_newton`."""
+
+    covariance: str = setting(check.one_of("auto", "model", "robust"))
+    leverage: float = setting(check.within("from 0.5 to 100", lambda x: 0.5 <= x <= Newton.MOST_LEVERAGE))
+    steps: int = setting(check.step_count)
+    omit: Sequence[int] = setting(_columns)
+    effects: bool = setting(check.boolean, False)
+
+
+def noisy_newton_schedule(problem: PublicProblem, covariance: str = "auto") -> NoisyNewtonSchedule:
+    """Default settings from public numbers alone.
+
+    Notes
+    -----
+    A gradient step of Huber's loss moves predictions by its threshold at most: there are enough steps to
+    reach the target bound.
+    """
+    loss = problem.loss
+    if covariance == "auto":
+        covariance = "model" if loss.classification else "robust"
+    thresholds = 0.0 if loss.classification else loss.target_bound / loss.lipschitz(1.0)
+    return NoisyNewtonSchedule(
+        covariance=covariance,
+        leverage=Newton.LEVERAGE if covariance == "model" else Newton.ROBUST_LEVERAGE,
+        steps=round(min(max(Newton.LEAST_STEPS, Newton.STEPS * thresholds), Newton.MOST_STEPS)),
+        omit=[],
+    )
