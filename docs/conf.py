@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import dperm
-from dperm.errors import ExactScoreWarning, SeededNoiseWarning
+from dperm.errors import ExactScoreWarning, ExactSizeWarning, SeededNoiseWarning
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 from papers import framework, page
@@ -86,6 +86,7 @@ sphinx_gallery_conf = {
 }
 warnings.simplefilter("ignore", SeededNoiseWarning)
 warnings.simplefilter("ignore", ExactScoreWarning)
+warnings.simplefilter("ignore", ExactSizeWarning)
 
 
 def link_by_last_name(app: Any, env: Any, node: Any, contents: Any) -> Any:

@@ -45,7 +45,7 @@ schema = dperm.Schema(
     ]
 )
 model = dperm.HuberRegressor(
-    epsilon=1.0, delta=1e-6, threshold=0.7, target_bound=2.5, schema=schema, solver="noisy_newton"
+    1.0, 1e-6, threshold=0.7, target_bound=2.5, schema=schema, n_public=n, solver="noisy_newton"
 )
 model.fit(people, log_wage - 2.5)
 
@@ -72,7 +72,7 @@ def interval(seed):
     mean = 1.4 + 0.08 * own["schooling"] + 0.012 * own["experience"]
     mean += own["sector"].map({"private": 0.0, "public": -0.06, "charity": -0.15})
     targets = mean.to_numpy() + 0.35 * rng.standard_t(4, len(own)) - 2.5
-    fitted = model.set_params(epsilon=0.5).fit(own, targets)
+    fitted = model.set_params(epsilon=0.5, n_public=20_000).fit(own, targets)
     return fitted.coef_.ravel()[0], *fitted.conf_int()[0]
 
 

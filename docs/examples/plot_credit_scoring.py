@@ -51,7 +51,8 @@ schema = dperm.Schema(
 # --------------------
 # The model hardly ever predicts a default, and is right about as often as the constant "no default".
 
-model = dperm.LogisticRegression(epsilon=1.0, delta=1e-6, schema=schema, classes=[0, 1]).fit(X, y)
+terms = {"schema": schema, "classes": [0, 1], "n_public": 42_000}  # about how many, which is no secret
+model = dperm.LogisticRegression(epsilon=1.0, delta=1e-6, **terms).fit(X, y)
 metrics = ["accuracy", "balanced_accuracy", "precision", "recall", "roc_auc", "average_precision"]
 print(dperm.metrics.evaluate(model, X_test, y_test, 1.0, 1e-6, metrics=metrics))
 
@@ -73,7 +74,7 @@ print(dperm.metrics.evaluate(careful, X_test, y_test, 1.0, 1e-6, metrics=metrics
 # high: prefer the threshold if you need probabilities, and weights for models that have none, such as
 # `LinearSVC`.
 
-weighted = dperm.LogisticRegression(1.0, 1e-6, schema=schema, classes=[0, 1], class_weight={1: 12.0})
+weighted = dperm.LogisticRegression(1.0, 1e-6, **terms, class_weight={1: 12.0})
 weighted.fit(X, y)
 print(dperm.metrics.evaluate(weighted, X_test, y_test, 1.0, 1e-6, metrics=metrics[:4]))
 

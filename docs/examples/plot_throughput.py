@@ -96,7 +96,7 @@ print(clipped_gradient_sum(whole, w, 1.0))
 
 epsilons, scores, fit_seconds = [0.01, 0.03, 0.1, 0.3], [], []
 for epsilon in epsilons:
-    model = dperm.LogisticRegression(epsilon=epsilon, delta=1e-12, schema=schema, classes=[-1, 1])
+    model = dperm.LogisticRegression(epsilon=epsilon, delta=1e-12, schema=schema, classes=[-1, 1], n_public=n)
     start = time.perf_counter()
     model.fit(rows, labels, counts)
     fit_seconds.append(time.perf_counter() - start)

@@ -29,6 +29,10 @@ class ExactScoreWarning(PrivacyWarning):
     """A score was computed from the exact records: no guarantee covers it."""
 
 
+class ExactSizeWarning(PrivacyWarning):
+    """The exact number of records is published, since no `n_public` was given."""
+
+
 class InferenceWarning(UserWarning):
     """The intervals are for a different quantity than the call suggests."""
 

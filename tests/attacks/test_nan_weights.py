@@ -12,7 +12,9 @@ from algorithms.every_algorithm import PRIVATE, problem_for
 from dperm.accounting import Ledger
 
 SIZES = [1e12, 1e150, 1e300]
-STEPPING = [name for name, algorithm in PRIVATE.items() if "step_size" in inspect.signature(algorithm).parameters]
+STEPPING = [
+    name for name, algorithm in PRIVATE.items() if "step_size" in inspect.signature(algorithm).parameters
+]
 
 
 @pytest.mark.parametrize("size", SIZES)

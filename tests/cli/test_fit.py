@@ -67,6 +67,13 @@ class TestFit:
         assert np.mean(positive == (frame["income"] == ">50K")) > 0.9
         np.testing.assert_array_equal(model.predict(frame.drop(columns="income")) == ">50K", positive)
 
+    def test_the_number_of_records_is_published_with_a_warning_unless_it_was_given(self, run):
+        assert "n_public was not given" in fit(run).stderr
+        output = fit(run, "people.csv", "--n-public", "1900")
+        assert "n_public" not in output.stderr
+        assert "n = 1900;" in " ".join(output.stdout.split())
+        assert "2,000" not in output.stdout + output.stderr
+
     def test_accuracy_on_another_file_is_labelled(self, run):
         assert "Accuracy" not in fit(run).stdout
         output = fit(run, "people.csv", "--test", "test.csv").stdout

@@ -192,7 +192,7 @@ class TestErrors:
         with pytest.raises(TypeError, match=r"schema must be a dperm\.Schema, got str"):
             self.model(uncharged, schema="people.toml").fit(frame, y)
         other = Schema([Numeric("age", 0, 1)]).encode({"age": np.zeros(len(y))})
-        with pytest.raises(DataError, match="encoded already, into 1 columns, and not by this schema"):
+        with pytest.raises(DataError, match="encoded already, by another schema"):
             self.model(uncharged).fit(other, y)
 
     def test_columns_of_text_need_a_schema(self, uncharged):
@@ -207,5 +207,5 @@ class TestErrors:
             model.predict(frame[["age", "income"]])
         without = clone(ESTIMATORS["logistic"]).set_params(schema=None).fit(SCHEMA.encode(frame), y)
         other = Schema([Numeric("age", 0, 1)]).encode({"age": np.zeros(3)})
-        with pytest.raises(DataError, match="X has 1 columns, the model was fitted to 9"):
+        with pytest.raises(DataError, match="encoded already, by another schema"):
             without.predict(other)

@@ -72,6 +72,7 @@ def solver_fit(name: str, problem: str, relation: str) -> tuple[np.ndarray, Any]
         row_norm=ROW_NORM,
         fit_intercept=True,
         penalize_intercept=True,
+        n_public=N_RECORDS,
         n_classes=N_CLASSES if problem == "softmax" else None,
     )
     fit = getattr(algorithms, name)
@@ -87,7 +88,7 @@ def estimator_fit(name: str, problem: str, relation: str) -> tuple[np.ndarray, A
     X, y = records(problem)
     public = {"target_bound": 1.0} if problem == "real" else {"classes": np.unique(y)}
     model = getattr(estimators, name)(
-        1.0, 1e-6, neighbors=relation, row_norm=ROW_NORM, random_state=7, **public
+        1.0, 1e-6, neighbors=relation, row_norm=ROW_NORM, random_state=7, n_public=N_RECORDS, **public
     ).fit(X, y)
     return np.vstack([np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_)]), model.privacy_
 

@@ -87,7 +87,9 @@ def test_the_test_part_of_a_split_costs_nothing_beyond_the_training():
     ledger = Ledger(1.0, 1e-6)
     parts = ledger.split({"train": 0.7, "test": 0.3})
     rows, labels = parts["train"].take(X, Y)
-    model = dperm.LogisticRegression(0.8, 1e-7, classes=[0, 1], row_norm=3.0, ledger=parts["train"])
+    model = dperm.LogisticRegression(
+        0.8, 1e-7, classes=[0, 1], row_norm=3.0, ledger=parts["train"], n_public=1400
+    )
     model.fit(rows, labels)
     spent = ledger.spent
     found = evaluate(model, *parts["test"].take(X, Y), 0.8, 1e-7, ledger=parts["test"])

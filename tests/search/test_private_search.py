@@ -26,7 +26,7 @@ from dperm.accounting.ledger.cost import slack_as_float, slack_units
 from dperm.accounting.random_trials import TruncatedNegativeBinomial
 from dperm.accounting.units import units_as_float
 from dperm.data import aggregate
-from dperm.errors import BudgetExceededError, PrivacyWarning, SeededNoiseWarning
+from dperm.errors import BudgetExceededError, ExactSizeWarning, PrivacyWarning, SeededNoiseWarning
 from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import watch_releases
@@ -463,7 +463,7 @@ def test_small_searches_are_warned_of():
         search().fit(*records())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        search(epsilon=30.0, random_state=None).fit(*records(600))
+        search(estimator=model(n_public=600), epsilon=30.0, random_state=None).fit(*records(600))
 
 
 def test_labels_are_read_once_with_a_warning():
@@ -507,7 +507,8 @@ class TestNothingLeaks:
         assert pickle.dumps(one) == pickle.dumps(other)
         assert capfd.readouterr() == ("", "")
         assert not caplog.records
-        assert not [each for each in recwarn if issubclass(each.category, PrivacyWarning)]
+        known = [each.category for each in recwarn if issubclass(each.category, PrivacyWarning)]
+        assert known == [ExactSizeWarning] * 2  # one for each search
 
     @pytest.mark.parametrize("method", METHODS)
     def test_no_other_model_is_reachable(self, method):

@@ -27,6 +27,7 @@ from dperm.accounting import (
     gdp_mu,
 )
 from dperm.accounting.ledger.terms import relation_of
+from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.renyi_filter import RenyiFilter
 from dperm.accounting.units import check_target, units_as_float
 from dperm.algorithms.problem import MANY_WEIGHTS, PublicProblem
@@ -132,6 +133,8 @@ class Fit:
                     "class_weight='private' needs a finite epsilon and calibration='tight': pass the weights"
                 )
         self.neighbors = relation_of(neighbors, self.ledger)
+        if self.objective.n_is_exact:
+            check_number_is_no_secret(self.neighbors, self.ledger)
         self.callback: Callback | None = check_callback(callback)
         self._source: Source = random_source(random_state)
         self.history: list[dict[str, Any]] = []
@@ -287,6 +290,9 @@ class Fit:
         self._name, self._steps = name, steps
         self._sampling = sampling
         self._public = public_facts(self.objective) | settings | self._facts
+        hidden = self.neighbors is Neighbours.ADD_OR_REMOVE and self.epsilon < math.inf
+        if hidden and self.objective.n_is_exact:
+            self._public["exact_n"] = True
         if sampling == "none" and steps is not None:
             self.objective._expect_passes(steps)
         known = {"clip": self._clip, "steps": steps, "sampling": None if sampling == "none" else sampling}
@@ -382,6 +388,15 @@ class Fit:
             notes=notes,
         )
         return FitResult(coef=coef, privacy=privacy, n_iter=n_iter, history=self.history)
+
+
+def check_number_is_no_secret(neighbors: Neighbours, ledger: PrivacyLedger | None) -> None:
+    """Raise ValueError if a fit must not publish its exact number of records: that of a part is secret."""
+    if neighbors is Neighbours.ADD_OR_REMOVE and ledger is not None and ledger._part:
+        raise ValueError(
+            "n_public must be given: a fit on a part of a split would publish how many records are in it, "
+            "which is secret. Pass n_public=part.n_public(n), n being a public number of all records"
+        )
 
 
 def exact_statement(objective: Objective, mechanism: str, accesses: int) -> PrivacyStatement:

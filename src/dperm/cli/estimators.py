@@ -24,7 +24,7 @@ ESTIMATORS: dict[str, tuple[Any, dict[str, Any]]] = {
 _OPTIONS = {
     **{
         name: f"--{name.replace('_', '-')}"
-        for name in ("epsilon", "delta", "l2", "solver", "neighbors", "ledger")
+        for name in ("epsilon", "delta", "l2", "solver", "neighbors", "n_public", "ledger")
     },
     **{"schema": "--schema", "classes": "--class", "target_bound": "--target-bound", "verbose": "--verbose"},
 }

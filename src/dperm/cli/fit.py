@@ -33,6 +33,12 @@ Decimal = Annotated[str, typer.Option(help="Decimal separator in CSV files: '.' 
 Epsilon = Annotated[float, typer.Option(help="Privacy budget of this command.")]
 Delta = Annotated[float, typer.Option(help="Well below one over the number of records.")]
 Neighbors = Annotated[str | None, typer.Option(help="add_or_remove or replace_one; by default the ledger's.")]
+NPublic = Annotated[
+    int | None,
+    typer.Option(
+        help="Publicly known number of records, rounded or exact. Without it the exact number is published."
+    ),
+]
 LedgerName = Annotated[str | None, typer.Option("--ledger", help="Name of the data set's budget to charge.")]
 Estimator = Annotated[str, typer.Option(help="logistic, svc, huber, ridge or quantile.")]
 Classes = Annotated[
@@ -92,6 +98,7 @@ def fit(
     l2: L2 = 0.0,
     settings: Settings = None,
     neighbors: Neighbors = None,
+    n_public: NPublic = None,
     test: Annotated[
         str | None, typer.Option(help="File of other records: print the score on them, NOT private.")
     ] = None,
@@ -119,6 +126,7 @@ def fit(
         "neighbors": neighbors,
         "ledger": account,
         "l2": l2,
+        "n_public": n_public,
         "verbose": not screen.quiet,
     }
     terms |= target.arguments | weight_arguments(target, class_weight, weight_bound)
@@ -133,11 +141,12 @@ def fit(
         if test is not None:
             with opened([test], separator, header, decimal) as inputs:
                 other = load_described(inputs, target, screen, description)
-        check_terms(screen, epsilon, delta, len(y))
+        n = len(y) if n_public is None else n_public
+        check_terms(screen, epsilon, delta, n)
         fitted.fit(X, y, sample_weight=weights)
         if model is not None:  # written first, since it was paid for
             write(fitted, target, model)
-    screen.note(f"{len(y):,} records" + ("" if model is None else f"; model written to {model}"))
+    screen.note(f"{n:,} records" + ("" if model is None else f"; model written to {model}"))
     _report(screen, fitted, model, test, None if other is None else fitted.score(*other))
 
 

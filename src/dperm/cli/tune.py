@@ -41,6 +41,7 @@ def tune(
     solver: options.Solver = "auto",
     settings: options.Settings = None,
     neighbors: options.Neighbors = None,
+    n_public: options.NPublic = None,
     model: options.Model = None,
     force: Force = False,
     separator: options.Separator = None,
@@ -60,7 +61,7 @@ def tune(
     description = without_weights(description, weight_column, weight_bound, target)
     account = None if ledger is None else open_ledger(file, ledger)
     candidates = grid_of(estimator, grid)
-    terms = target.arguments | weight_arguments(target, class_weight, weight_bound)
+    terms = target.arguments | weight_arguments(target, class_weight, weight_bound) | {"n_public": n_public}
     base = make(estimator, solver, settings or [], schema=description, **terms)
     search = PrivateSearch(base, candidates, epsilon, delta, refit=refit, ledger=account, neighbors=neighbors)
     if model is not None:
@@ -69,12 +70,13 @@ def tune(
         with opened(data, separator, header, decimal) as inputs:
             X, y = load_described(inputs, target, screen, description)
             weights = None if weight_column is None else load_weights(inputs, weight_column)
-        check_terms(screen, epsilon, delta, len(y))
+        n = len(y) if n_public is None else n_public
+        check_terms(screen, epsilon, delta, n)
         search.fit(X, y, sample_weight=weights)
         if model is not None:
             write(search.best_estimator_, target, model)
-    screen.note(f"{len(y):,} records" + ("" if model is None else f"; model written to {model}"))
+    screen.note(f"{n:,} records" + ("" if model is None else f"; model written to {model}"))
     best = ", ".join(f"{key}={value}" for key, value in search.best_params_.items())
-    n = len(search.cv_results_["params"])
-    facts = {"best": search.best_params_, "candidates": n, "privacy": search.privacy_.to_dict()}
-    screen.show(facts, f"Best of {n}: {best}\n\n{search.privacy_}")
+    count = len(search.cv_results_["params"])
+    facts = {"best": search.best_params_, "candidates": count, "privacy": search.privacy_.to_dict()}
+    screen.show(facts, f"Best of {count}: {best}\n\n{search.privacy_}")

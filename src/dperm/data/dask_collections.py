@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.data.names import check_names
 from dperm.data.sparse import is_sparse
 from dperm.errors import DataError
 
@@ -131,9 +132,10 @@ def _reader(X: Any) -> Callable[[Any], Any]:
 def _numbers_of_frame(frame: Any, names: list[Any]) -> Any:
     """The columns of a partition in the order that the collection declares, whatever their order in it."""
     found = list(frame.columns)
-    if sorted(map(str, found)) != sorted(map(str, names)):
-        raise DataError(f"a partition of X has the columns {found}, the collection declares {names}")
-    return _matrix(frame if found == names else frame[names], np.dtype(np.float64))
+    if found != names:
+        check_names(found, names, table="a partition of X", by="the collection", advice="declare them")
+        frame = frame[names]
+    return _matrix(frame, np.dtype(np.float64))
 
 
 def _matrix(X: Any, dtype: np.dtype[Any]) -> Any:

@@ -35,6 +35,8 @@ class TabularLayout:
         Number of categories, and so of dense columns, of each categorical column; at least 1.
     step : float
         Value of one unit of an integer numeric block, such as 1/255. Positive and finite; only for integers.
+    encoding : str
+        Identifies the public description by which a schema encoded the columns; empty if it is not known.
 
     Raises
     ------
@@ -54,6 +56,7 @@ class TabularLayout:
     first_columns: tuple[int, ...]
     sizes: tuple[int, ...]
     step: float = 1.0
+    encoding: str = ""
 
     def __post_init__(self) -> None:
         for name in ("numeric_columns", "first_columns", "sizes"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, valid
 from dperm.data.dask_collections import is_dask_collection
 from dperm.data.dask_rows import EncodedCollection
 from dperm.data.files.record_files import RecordFiles
+from dperm.data.names import check_encoding
 from dperm.data.readable import check_readable
 from dperm.data.schema.schema import Schema
 from dperm.data.sparse import is_sparse
@@ -40,6 +41,8 @@ class FittedDesign:
     schema: Schema | None
     row_norm: float
     fit_intercept: bool
+    #: `Schema.encoding` of the records; empty if they were not encoded by a schema, or it is not known.
+    encoding: str = ""
 
 
 def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) -> tuple[Matrix, NDArray[Any]]:
@@ -51,19 +54,22 @@ def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) ->
         For invalid data.
     """
     schema = estimator.schema
+    if not isinstance(schema, Schema | None):
+        raise TypeError(f"schema must be a dperm.Schema, got {type(schema).__name__}")
     check_readable(X=X if schema is None else None, y=y)  # a schema checks its columns more closely
+    estimator._encoding = encoding_of(X, schema)
     if is_dask_collection(X):
         return training_collections(estimator, X, y)
     if isinstance(X, RecordFiles):
         _check_files(X, schema, estimator.row_norm)
-        _set_features(estimator, X.n_columns)
+        _set_features(estimator, X.n_columns, X.feature_names)
         return X, y
     if not _is_tabular(X, schema):
         check = partial(validate_data, estimator, multi_output=False, y_numeric=y_numeric)
         matrix, targets = _validated(check, X, y, ensure_all_finite=False)
         return matrix, targets
     targets = validate_data(estimator, y=y, multi_output=False, y_numeric=y_numeric)
-    matrix = _tabular_matrix(X, schema)
+    matrix = _tabular_matrix(X, FittedDesign(schema, 0.0, False, estimator._encoding))
     if len(matrix) == 0:
         raise DataError("X must have at least one record, got none")
     check_consistent_length(matrix, targets)
@@ -71,11 +77,24 @@ def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) ->
     return matrix, targets
 
 
-def _set_features(estimator: Any, n_columns: int) -> None:
+def _set_features(estimator: Any, n_columns: int, names: Sequence[str] = ()) -> None:
     schema = estimator.schema
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
     estimator.n_features_in_ = n_columns if schema is None else len(schema.columns)
     if schema is not None:
-        estimator.feature_names_in_ = np.array(schema.column_names, dtype=object)
+        names = schema.column_names
+    if names:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+
+
+def encoding_of(X: Any, schema: Schema | None) -> str:
+    """`Schema.encoding` of the records that a model was fitted to; empty if it is not known."""
+    if schema is not None:
+        return schema.encoding
+    if isinstance(X, RecordFiles):
+        return "" if X.schema is None else X.schema.encoding
+    return X.layout.encoding if isinstance(X, TabularMatrix) else ""
 
 
 def prediction_blocks(estimator: Any, X: Any, n_columns: int) -> Iterator[Any]:
@@ -88,12 +107,12 @@ def prediction_blocks(estimator: Any, X: Any, n_columns: int) -> Iterator[Any]:
     ValueError
         For invalid data, or data unlike those of ``fit``.
     """
-    schema = estimator._design.schema
+    design = estimator._design
     if isinstance(X, RecordFiles):
         yield from _file_blocks(estimator, X, n_columns)
-    elif _is_tabular(X, schema):
+    elif _is_tabular(X, design.schema):
         for start, part in _parts(X):
-            yield from _tabular_blocks(_encoded_part(part, schema, start), n_columns)
+            yield from _tabular_blocks(_encoded_part(part, design, start), n_columns)
     else:
         check_readable(X=X)
         for rows in _validated_parts(estimator, X):
@@ -101,19 +120,29 @@ def prediction_blocks(estimator: Any, X: Any, n_columns: int) -> Iterator[Any]:
 
 
 def _file_blocks(estimator: Any, files: RecordFiles, n_columns: int) -> Iterator[Any]:
-    """Rows of files, whose columns must have the names seen in ``fit``."""
-    fitted = getattr(estimator, "feature_names_in_", files.feature_names)
-    if files.schema is None and list(fitted) != list(files.feature_names):
-        raise DataError(
-            f"X has the columns {list(files.feature_names)}, the model was fitted to {list(fitted)}: scan "
-            "the files with columns= in this order"
-        )
-    for part in files.matrices():
+    for part in files_for(estimator, files).matrices():
         if isinstance(part, TabularMatrix):
-            yield from _tabular_blocks(_tabular_matrix(part, estimator._design.schema), n_columns)
+            yield from _tabular_blocks(_tabular_matrix(part, estimator._design), n_columns)
         else:
             _check_width(part.shape[1], n_columns)
             yield from _dense_blocks(_validated(_check_alone, part))
+
+
+def files_for(model: Any, files: RecordFiles) -> RecordFiles:
+    """The files with the columns that a model was fitted to, in the order of the fit.
+
+    Raises
+    ------
+    DataError
+        For files with other columns, or scanned without the schema that encoded the records of the fit.
+    """
+    if files.schema is not None:
+        return files  # the encoding of each part is checked
+    design: FittedDesign | None = getattr(model, "_design", None)
+    if design is not None and design.encoding:
+        raise DataError("X are files scanned without a schema: scan them with the model's, schema=")
+    names = getattr(model, "feature_names_in_", None)
+    return files if names is None else files.with_columns(tuple(names))
 
 
 def _tabular_blocks(matrix: TabularMatrix, n_columns: int) -> Iterator[TabularMatrix]:
@@ -160,9 +189,9 @@ def _parts(X: Any) -> Iterator[tuple[int, Any]]:
         yield start, X.iloc[start : start + step] if hasattr(X, "iloc") else X.slice(start, step)
 
 
-def _encoded_part(part: Any, schema: Schema | None, first_row: int) -> TabularMatrix:
+def _encoded_part(part: Any, design: FittedDesign, first_row: int) -> TabularMatrix:
     try:
-        return _tabular_matrix(part, schema)
+        return _tabular_matrix(part, design)
     except DataError as error:
         raise DataError(f"rows from {first_row} on: {error}" if first_row else str(error)) from None
 
@@ -199,18 +228,19 @@ def _check_files(files: RecordFiles, schema: Schema | None, row_norm: float | No
 
 
 def _is_tabular(X: Any, schema: Schema | None) -> bool:
-    if schema is not None and not isinstance(schema, Schema):
-        raise TypeError(f"schema must be a dperm.Schema, got {type(schema).__name__}")
     return schema is not None or isinstance(X, TabularMatrix)
 
 
-def _tabular_matrix(X: Any, schema: Schema | None) -> TabularMatrix:
+def _tabular_matrix(X: Any, design: FittedDesign) -> TabularMatrix:
     """The table encoded by the schema; a tabular matrix is returned as it is."""
     if not isinstance(X, TabularMatrix):
-        assert schema is not None
-        return schema.encode(X)
-    if schema is not None and dataclasses.replace(X.layout, step=1.0) != schema.layout:
-        raise DataError(f"X is encoded already, into {X.n_columns} columns, and not by this schema")
+        assert design.schema is not None
+        return design.schema.encode(X)
+    check_encoding(X.layout.encoding, design.encoding)
+    if design.schema is not None:
+        layout = design.schema.layout
+        if dataclasses.replace(X.layout, step=1.0, encoding=layout.encoding) != layout:
+            raise DataError(f"X is encoded already, into {X.n_columns} columns, and not by this schema")
     return X
 
 

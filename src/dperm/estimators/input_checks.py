@@ -15,10 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
+from dperm.accounting.neighbours import Neighbours
+from dperm.algorithms.fit import check_number_is_no_secret
 from dperm.data import RecordFiles, TabularMatrix
 from dperm.data.dask_collections import is_dask_collection
 from dperm.data.sparse import as_csr, is_sparse
-from dperm.errors import DataError, PrivacyWarning, warn_caller
+from dperm.errors import DataError, ExactSizeWarning, PrivacyWarning, warn_caller
 from dperm.estimators.dask_input import found_labels, mapped_targets
 
 _NUMBER = (numbers.Real, "a number")
@@ -176,6 +178,23 @@ def check_options(
             f"solver_options {unknown} are unknown to {function.__name__}; it takes {sorted(known)}"
         )
     return chosen
+
+
+def warn_of_exact_number(neighbors: Neighbours, ledger: PrivacyLedger | None) -> None:
+    """Warn that a fit without `n_public` publishes the exact number of records.
+
+    Raises
+    ------
+    ValueError
+        If that number is secret, in a part of a split.
+    """
+    check_number_is_no_secret(neighbors, ledger)
+    if neighbors is Neighbours.ADD_OR_REMOVE:
+        warn_caller(
+            "n_public was not given, so the exact number of records is published. That reveals whether "
+            "there is one more or less. Pass n_public=..., a number that is publicly known, rounded or exact",
+            ExactSizeWarning,
+        )
 
 
 def sound_matrix(X: Any) -> Any:

@@ -41,6 +41,7 @@ from dperm.estimators.input_checks import (
     is_private,
     labels_of,
     row_scales,
+    warn_of_exact_number,
     with_targets,
 )
 from dperm.estimators.sklearn_searches import warn_of_search
@@ -85,6 +86,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
     intercept_: Any
     privacy_: PrivacyStatement
     _design: FittedDesign
+    _encoding: str
 
     def _keep(self, arguments: Mapping[str, Any]) -> None:
         """Set the arguments of ``__init__``, its ``locals()``, as they are: `fit` checks them."""
@@ -155,6 +157,8 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         """The validated objective of `fit`; sets the attributes that depend on `X` and `y` alone."""
         self._check_parameters()
         loss, X, targets = self._problem(X, y)
+        if self.n_public is None and self._is_private():
+            warn_of_exact_number(relation_of(self.neighbors, self.ledger), self.ledger)
         return Objective(
             loss,
             X,
@@ -199,7 +203,9 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
 
     def _take(self, result: FitResult) -> Self:
         """Set the fitted attributes from the result of a solver."""
-        self._design = FittedDesign(self.schema, float(self._row_norm()), bool(self.fit_intercept))
+        self._design = FittedDesign(
+            self.schema, float(self._row_norm()), bool(self.fit_intercept), self._encoding
+        )
         coef = result.coef
         if self.fit_intercept:
             self._set_weights(coef[:-1], coef[-1])

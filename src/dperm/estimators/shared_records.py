@@ -13,7 +13,7 @@ from dperm.objective.objective import Objective
 # Parameters of the optimisation or the ridge term, which do not change how the records are read.
 _NOT_OF_THE_DATA = {"l2", "solver", "solver_options", "calibration"}
 # Attributes that a model sets before its solver runs.
-_LEARNED = ("classes_", "n_features_in_", "feature_names_in_")
+_LEARNED = ("classes_", "n_features_in_", "feature_names_in_", "_encoding")
 
 
 class SharedRecords:

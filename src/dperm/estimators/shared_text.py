@@ -65,8 +65,9 @@ non_finite : {"raise", "zero"}, default="raise"
 weight_bound : float, default=1.0
     Public bound on the `sample_weight` of `fit`, chosen without looking at the weights.
 n_public : int, optional
-    Public number of records, which sums are divided by. By default that of the data, which is thereby
-    declared public; for a part of a split ledger ``share * n``, since its number of records is secret.
+    Public number of records, which sums are divided by; it may be rounded. By default the exact number, which
+    is thereby published: under add_or_remove with an ExactSizeWarning, and refused for a part of a split
+    ledger, whose number of records is secret (`LedgerPart.n_public`).
 verbose : int, default=0
     If not 0, show the steps and the time left on standard error, see :func:`dperm.progress`.""",
     "fitted": """\

@@ -14,6 +14,8 @@ from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import check_target
 from dperm.algorithms.settings import positive_or_infinite
+from dperm.data.files.record_files import RecordFiles
+from dperm.estimators.design import files_for
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.release import Releaser
@@ -127,6 +129,8 @@ def evaluate(
     multiplier = gaussian_noise_multiplier(budget.share(parts=1))
     sigma = multiplier * joint.sensitivity(relation)
     gaussian_scale(sigma, joint.grid)  # refuses noise that does not fit the grid
+    if isinstance(X, RecordFiles):
+        X = files_for(model, X)
     total, n_records = sum_over(joint, X, y, counts)
     private = None if exact else joint.bounded(total, n_records)
     facts = _public_facts(judge, plan, bins) | ({"n": n_records} if settings.size_known else {})

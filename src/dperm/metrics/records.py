@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -78,8 +79,10 @@ def _blocks(X: Any, y: Any, counts: Any) -> Iterator[Block]:
             raise DataError("counts are for rows in memory: files take none")
         if y is not None:
             raise ValueError(f"y must be None: the targets are in the column {X.label!r} of the files")
-        for matrix, cells in X.labelled_matrices():
-            yield from _rows_in_memory(matrix, cells, None)
+        with warnings.catch_warnings():  # blocks are arrays: the names of the files have been checked
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            for matrix, cells in X.labelled_matrices():
+                yield from _rows_in_memory(matrix, cells, None)
         return
     if y is None:
         raise DataError("y must be given: one target per record")

@@ -78,8 +78,9 @@ class Objective:
         Treatment of records with NaN or infinity: an error for the data holder before anything is charged,
         or a contribution of exactly 0, silently.
     n_public : int, optional
-        The public number ``N`` that sums are divided by. By default the number of records, which is thereby
-        declared public.
+        The public number ``N`` that sums are divided by. By default the exact number of records, which is
+        thereby declared public: every statement of a fit publishes it. Fits under add_or_remove on a part of
+        a split ledger, whose number of records is secret, need it.
     n_classes : int, optional
         Public number of classes, for ``loss="softmax"``. Weights then have one column per class.
     counts : (n_samples,) array_like of int, optional
@@ -163,6 +164,8 @@ class Objective:
         self._n_rows: int = self._rows.n_rows
         self.n_columns: int = self._rows.n_columns
         self.n_public: int = self._n_rows if n_public is None else n_public
+        #: Whether `n_public` was not given, so that it is the exact number of records.
+        self.n_is_exact = n_public is None
         self._use(self.loss)
         self._exact.check()
 

@@ -252,6 +252,7 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         plan, candidates = run.plan, run.candidates
         own = {
             "n": run.n,
+            **({"exact_n": True} if run.publishes_number else {}),
             "estimator": type(candidates.model).__name__,
             "candidates": len(candidates),
             "parameters": ", ".join(sorted({name for own in candidates.settings for name in own})) or "none",

@@ -23,6 +23,7 @@ from dperm.accounting import (
 from dperm.accounting.ledger.allotment import Allotment
 from dperm.accounting.units import units_as_float
 from dperm.errors import DataError, PrivacyWarning, warn_caller
+from dperm.estimators.input_checks import warn_of_exact_number
 from dperm.estimators.shared_records import SharedRecords
 from dperm.mechanisms.random_source import Source
 from dperm.mechanisms.release import Releaser
@@ -77,6 +78,9 @@ class SearchRun:
         self._labels: dict[str, Any] = {}
         given = candidates.model.n_public
         self.n = records.number if given is None else given
+        self.publishes_number = given is None and terms.neighbors is Neighbours.ADD_OR_REMOVE
+        if given is None:
+            warn_of_exact_number(terms.neighbors, terms.ledger)
         self._all_records = candidates.fitted_to(records)
         whole, train, _ = self._allot(plan.fit)
         first = self._make(0, whole, whole.epsilon, self.n)

@@ -32,6 +32,11 @@ _ACCOUNTANTS = {
     "advanced_composition": "advanced composition",
 }
 
+_EXACT_N = (
+    "WARNING: n is the exact number of records, because no public number (n_public) was given. It is "
+    "published here, and one record more or less changes it. "
+)
+
 # Above this, the odds that the guarantee allows (e^10 = 22,000) say little about the worst case.
 _WEAK_EPSILON = 10.0
 
@@ -158,9 +163,11 @@ def public(statement: Facts) -> str:
             "The settings named here and no others. A setting that was chosen by looking at the data tells "
             "something about the data that is not covered."
         )
-    listed = "; ".join(f"{name} = {_short(value)}" for name, value in statement.public.items())
+    facts = {name: value for name, value in statement.public.items() if name != "exact_n"}
+    listed = "; ".join(f"{name} = {_short(value)}" for name, value in facts.items())
+    exact = _EXACT_N if statement.public.get("exact_n") else ""
     return (
-        f"{listed}. The guarantee assumes that everybody may know these. A setting that was chosen by "
+        f"{listed}. {exact}The guarantee assumes that everybody may know these. A setting that was chosen by "
         "looking at the data tells something about the data that is not covered."
     )
 

@@ -28,6 +28,7 @@ from dperm.data.files.arrow_tables import (
     pyarrow,
 )
 from dperm.data.mapped import MappedFiles
+from dperm.data.names import check_names
 from dperm.data.rows import Rows, RowSettings
 from dperm.data.sources import rows_of
 from dperm.data.tabular import stacked_tables
@@ -42,6 +43,7 @@ Encoder = Callable[[Labels], NDArray[Any]]
 # Size of a chunk of numbers: large enough to be read efficiently, small enough for the cache.
 _CHUNK_BYTES = 1 << 25
 _CSV_BLOCK_BYTES = 1 << 24
+_SCAN = "scan the files with columns=, the names of those that the model was fitted to"
 
 
 def scan_parquet(
@@ -228,6 +230,12 @@ class RecordFiles:
     def n_columns(self) -> int:
         """Number of columns of the design matrix."""
         return len(self.feature_names)
+
+    def with_columns(self, names: Sequence[str]) -> RecordFiles:
+        """The same records with these columns in this order; DataError unless they are those of the files."""
+        check_names(self._names(), names, table="X", by="the model", advice=_SCAN)
+        tables = self.tables.only((*names, self.label))
+        return dataclasses.replace(self, tables=tables)
 
     def with_targets(self, encode: Encoder) -> RecordFiles:
         """The same records with the targets ``encode(cells of the label column)``, chunk by chunk."""

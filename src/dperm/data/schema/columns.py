@@ -136,6 +136,12 @@ class Numeric:
         return (f"{self.name}<{borders[0]}", *between, f"{self.name}>={borders[-1]}", *own)
 
     @property
+    def meaning(self) -> tuple[Any, ...]:
+        """What determines the encoding of a number between the bounds, and the columns."""
+        scale = (float(self.low), float(self.high), self.transform)
+        return self.name, *scale, *map(float, self.borders), self.missing == "column"
+
+    @property
     def n_numbers(self) -> int:
         """Numeric columns of the design matrix: 1, or 0 with bins."""
         return int(self.bins is None)
@@ -289,6 +295,11 @@ class Categorical:
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns of the design matrix that this column fills."""
         return tuple(f"{self.name}={category}" for category in self.categories)
+
+    @property
+    def meaning(self) -> tuple[Any, ...]:
+        """What determines the encoding of a category, and the columns."""
+        return self.name, *self.categories
 
     @property
     def n_numbers(self) -> int:

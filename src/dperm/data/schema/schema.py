@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm._document import Document, Text
+from dperm.data.names import check_unique
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.draft import draft_columns
 from dperm.data.schema.overview import schema_blocks
@@ -84,8 +85,8 @@ class Schema:
                 raise ValueError(f"columns must be Numeric or Categorical, got {column!r}")
         if not self.columns:
             raise ValueError(f"schema {self.name!r} has no columns")
-        _check_unique(f"schema {self.name!r} names a column twice", [*self.column_names, *self.ignored])
-        _check_unique(f"schema {self.name!r} names two features alike", self.feature_names)
+        check_unique(f"schema {self.name!r} names a column twice", [*self.column_names, *self.ignored])
+        check_unique(f"schema {self.name!r} names two features alike", self.feature_names)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -135,7 +136,15 @@ class Schema:
                 first.append(end)
                 sizes.append(size)
                 end += size
-        return TabularLayout(tuple(numeric), tuple(first), tuple(sizes))
+        return TabularLayout(tuple(numeric), tuple(first), tuple(sizes), encoding=self.encoding)
+
+    @property
+    def encoding(self) -> str:
+        """Identifies what the columns of the design matrix mean, in hexadecimal.
+
+        It does not depend on names of schemas, ignored columns, or rules for unknown and missing values.
+        """
+        return hashlib.sha256(repr([column.meaning for column in self.columns]).encode()).hexdigest()
 
     @property
     def digest(self) -> str:
@@ -492,9 +501,3 @@ class Schema:
 
 def _learning() -> Any:
     return importlib.import_module(LEARNING)
-
-
-def _check_unique(problem: str, names: Sequence[str]) -> None:
-    if len(set(names)) < len(names):
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(f"{problem}: {', '.join(map(repr, repeated))}")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.data.names import check_names
 from dperm.data.readable import check_readable
 from dperm.errors import DataError
 
@@ -20,6 +21,7 @@ Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 Category = str | int | bool
 
+_OTHERS = "drop them, or list them as ignored in the schema"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -236,12 +238,12 @@ def read_columns(table: Any, names: Sequence[str], ignored: Sequence[str] = ()) 
     if isinstance(table, np.ndarray):
         return _array_columns(table, names)
     if isinstance(table, Mapping):
-        _check_names(list(table), names, ignored)
+        check_names(list(table), names, ignored, advice=_OTHERS)
         columns: list[TableColumn] = [ArrayColumn(name, _as_cells(name, table[name])) for name in names]
         _check_lengths(columns, [len(table[name]) for name in names])
         return columns
     frame = as_frame(table)
-    _check_names(frame.columns, names, ignored)
+    check_names(frame.columns, names, ignored, advice=_OTHERS)
     return [FrameColumn(name, _known_texts(frame.get_column(name))) for name in names]
 
 
@@ -298,22 +300,6 @@ def _as_cells(name: str, values: Any) -> NDArray[Any]:
     if cells.ndim != 1:
         raise DataError(f"column {name!r} must have one dimension, got shape {cells.shape}")
     return cells
-
-
-def _check_names(found: Sequence[str], names: Sequence[str], ignored: Sequence[str]) -> None:
-    repeated = sorted({str(name) for name in found if list(found).count(name) > 1})
-    if repeated:
-        raise DataError(f"two columns of the table have the same name: {', '.join(map(repr, repeated))}")
-    missing = [name for name in names if name not in found]
-    if missing:
-        there = _listed([str(name) for name in found])
-        raise DataError(f"the table lacks {_listed(missing)} of the schema; it has {there}")
-    unknown = sorted({str(name) for name in found} - set(names) - set(ignored))
-    if unknown:
-        raise DataError(
-            f"the schema does not describe {_listed(unknown)} of the table: drop them, or list them "
-            "as ignored in the schema"
-        )
 
 
 def _check_lengths(columns: Sequence[TableColumn], lengths: Sequence[int]) -> None:
@@ -399,9 +385,3 @@ def _other_kind(name: str, dtype: str, categories: Sequence[Category]) -> DataEr
         f"column {name!r} holds {dtype}, but its categories in the schema are of type {kind} "
         f"({categories[0]!r}, ...): convert the column, or change the schema"
     )
-
-
-def _listed(names: Sequence[str], limit: int = 8) -> str:
-    shown = ", ".join(map(repr, names[:limit]))
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return f"column {shown}" if len(names) == 1 else f"columns {shown}{more}"

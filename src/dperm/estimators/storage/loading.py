@@ -143,7 +143,8 @@ def _model(entries: Mapping[str, Any]) -> PrivateLinearModel:
     row_norm = float(entries["row_norm"])
     if not row_norm > 0.0 or (intercept.any() and not entries["fit_intercept"]):
         raise ValueError("row_norm must be above 0, and intercept 0 without an intercept")
-    model._design = FittedDesign(schema, row_norm, entries["fit_intercept"])
+    encoding = (entries.get("encoding") or "") if schema is None else schema.encoding
+    model._design = FittedDesign(schema, row_norm, entries["fit_intercept"], encoding)
     _set_labels(model, entries, len(coef))
     _set_features(model, entries, schema, coef.shape[1])
     rows = np.vstack([coef.T, intercept])

@@ -1,0 +1,62 @@
+"""Names decide which column is which, never positions: the check for tables, files, partitions and codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dperm.errors import DataError
+
+
+def check_names(
+    found: Sequence[str],
+    wanted: Sequence[str],
+    ignored: Sequence[str] = (),
+    *,
+    table: str = "the table",
+    by: str = "the schema",
+    advice: str = "drop them",
+) -> None:
+    """Raise DataError unless a table has the wanted columns, in any order, and no unknown others.
+
+    Parameters
+    ----------
+    found : sequence of str
+        Columns of the table.
+    wanted, ignored : sequence of str
+        Columns that are read, and columns that may be there.
+    table, by, advice : str
+        For messages: the table, what names the columns, and what to do about other columns.
+    """
+    repeated = sorted({str(name) for name in found if list(found).count(name) > 1})
+    if repeated:
+        raise DataError(f"two columns of {table} have the same name: {', '.join(map(repr, repeated))}")
+    missing = [str(name) for name in wanted if name not in found]
+    if missing:
+        there = listed([str(name) for name in found])
+        raise DataError(f"{table} lacks {listed(missing)} of {by}; it has {there}")
+    unknown = sorted({str(name) for name in found} - {str(name) for name in (*wanted, *ignored)})
+    if unknown:
+        raise DataError(f"{by} does not describe {listed(unknown)} of {table}: {advice}")
+
+
+def check_encoding(found: str, wanted: str) -> None:
+    """Raise DataError if two encodings, of records and of a model, are known and differ."""
+    if found and wanted and found != wanted:
+        raise DataError(
+            "X is encoded already, by another schema than that of the model: encode the table with the "
+            "model's schema, or pass the table itself"
+        )
+
+
+def check_unique(problem: str, names: Sequence[str]) -> None:
+    """Raise ValueError if a name occurs twice."""
+    if len(set(names)) < len(names):
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"{problem}: {', '.join(map(repr, repeated))}")
+
+
+def listed(names: Sequence[str], limit: int = 8) -> str:
+    """Some names for a message."""
+    shown = ", ".join(map(repr, names[:limit]))
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return f"column {shown}" if len(names) == 1 else f"columns {shown}{more}"
