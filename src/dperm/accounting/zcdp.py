@@ -106,25 +106,6 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return max(0.0, positive - negative + _MARGIN * (positive + negative))
 
 
-def zcdp_rho_of_lemma(epsilon: float, delta: float) -> float:
-    """Rho of Bun and Steinke's second conversion, as published (not rounded to the safe side).
-
-    The largest rho with ``rho + sqrt(4 rho log(sqrt(pi rho) / delta)) <= epsilon``, and at least that of
-    `zcdp_rho_bun_steinke` ("Concentrated differential privacy", TCC 2016, Lemma 3.6). For reproducing papers.
-    """
-    simple = zcdp_rho_bun_steinke(epsilon, delta)
-    if simple in (0.0, math.inf):
-        return simple
-
-    def excess(log_rho: float) -> float:
-        rho = math.exp(log_rho)
-        inner = max(0.5 * math.log(math.pi * rho) - math.log(delta), 0.0)
-        return rho + math.sqrt(4.0 * rho * inner) - epsilon
-
-    low, high = math.log(simple), math.log(epsilon)
-    return simple if excess(low) >= 0.0 else math.exp(brentq(excess, low, high, xtol=1e-15))
-
-
 def zcdp_rho_bun_steinke(epsilon: float, delta: float) -> float:
     """Rho of the older, looser conversion, as published (not rounded to the safe side).
 

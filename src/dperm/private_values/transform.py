@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -76,10 +76,6 @@ class Transform:
             raise ValueError(f"a transform by a matrix takes at most 8192 columns, got {values.shape[1]}")
         grid = math.ldexp(1.0, math.frexp(float(np.abs(values).max()))[1] - _ENTRY_BITS)
         return cls(np.ascontiguousarray(np.rint(values / grid)) * grid, grid, row_norm)
-
-    def bounded_by(self, row_norm: float) -> Self:
-        """The same map with another bound on the norm of a row."""
-        return replace(self, row_norm=row_norm)
 
     @property
     def is_diagonal(self) -> bool:
