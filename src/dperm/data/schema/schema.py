@@ -32,8 +32,7 @@ _LEVELS = {"float32": 0, "float64": 0, "uint8": 255, "uint16": 65_535}
 _SHOWN_COLUMNS = 6  # in a repr
 _BLOCK_ROWS = 8192  # a block of the result stays in the cache while its columns are written
 
-#: The module that learns schemas. It needs noise and a ledger, and so stands in a higher layer: this is the
-#: only import upwards, made on demand and listed in `tests/packaging/test_layers.py`.
+#: Learns schemas, from a higher layer: the only import upwards, listed in `tests/packaging/test_layers.py`.
 LEARNING = "dperm.schema_learning"
 
 
@@ -155,9 +154,8 @@ class Schema:
         """Bound on the Euclidean norm of a row, including the 1 of the intercept if there is one.
 
         Each column contributes at most 1 to the squared norm: the square of a number, or a single 1 for a
-        bin, a category or a missing value. The bound is attained by a record with every number at its upper
-        bound and listed categories. Rounding cannot exceed it: entries are at most 1 exactly, so sums of
-        their squares stay at or below an integer, which is a double.
+        bin, a category or a missing value. Rounding cannot exceed the bound: entries are at most 1 exactly,
+        so sums of their squares stay at or below an integer, which is a double.
 
         Examples
         --------
@@ -432,8 +430,7 @@ class Schema:
     def to_text(self) -> str:
         """The description as TOML.
 
-        A `template` begins with a comment that marks it as a draft; a learned schema ends with tables that
-        say how it was learned.
+        A `template` begins with a comment that says so; a learned schema ends with how it was learned.
 
         Examples
         --------
