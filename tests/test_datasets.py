@@ -16,9 +16,9 @@ import pytest
 
 from dperm import Categorical, Schema, datasets
 from dperm.data import TabularMatrix
-from dperm.datasets import BinaryLabel, ClassLabel, Description, RealLabel, fetching, files, records
+from dperm.datasets import BinaryLabel, ClassLabel, Description, RealLabel, files
 from dperm.datasets.description import FetchRecipe, SourceFile, read_description
-from dperm.datasets.progress import progress, waiting
+from dperm.datasets.files import progress, waiting
 from dperm.errors import DataError, PrivacyWarning
 from reference.real_data import load_or_skip
 
@@ -99,7 +99,7 @@ def write_small(folder, rows=SMALL_ROWS, compressed=True):
 
 def encode_small(folder, description=None, dtype="float64"):
     description = description or small()
-    X, y = records.encode(description, files.read_files(description, folder), dtype)
+    X, y = files.encode(description, files.read_files(description, folder), dtype)
     return X.to_dense(), y
 
 
@@ -639,7 +639,7 @@ class TestFetching:
             },
         )
         description = small(fetch=FetchRecipe("fetch_openml", 1, "?", {"1": "no", "2": "yes"}))
-        X, y = records.encode(description, [fetching.fetch(description)], "float64")
+        X, y = files.encode(description, [files.fetch(description)], "float64")
         assert X.to_dense().tolist() == [[0.5, 0, 1, 0, 0], [1, 1, 0, 0, 1]]
         assert y.tolist() == [1, -1]
 

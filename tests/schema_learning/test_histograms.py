@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dperm.schema_learning.bounds import OUTSIDE, NoisyCounts, refined, rough_bounds
-from dperm.schema_learning.histograms import Grid, Magnitudes
+from dperm.schema_learning.bounds import OUTSIDE, Grid, Magnitudes, NoisyCounts, refined, rough_bounds
 
 DOUBLES = st.lists(st.floats(), max_size=40)
 AWKWARD = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 5e-324, -5e-324, 2.0**-31, 2.0**-30, 1.0, -1.0]

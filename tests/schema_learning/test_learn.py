@@ -16,8 +16,8 @@ from dperm.accounting.units import units_as_float
 from dperm.audit import replay_check
 from dperm.errors import BudgetExceededError, DataError, PrivacyWarning
 from dperm.mechanisms.hooks import replace_noise, watch_releases
-from dperm.schema_learning.counting import Counting
-from dperm.schema_learning.histograms import Magnitudes
+from dperm.schema_learning.bounds import Magnitudes
+from dperm.schema_learning.sources import Counting
 from reference.replaced_noise import scaled_noise
 from reference.schema_tables import KINDS, REPRESENTATIONS, arrow, in_parquet, people
 

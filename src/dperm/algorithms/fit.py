@@ -46,7 +46,7 @@ from dperm.mechanisms.random_source import RandomState, Source, random_source
 from dperm.mechanisms.release import Releaser
 from dperm.objective.gradients import batch_sum_bounds, check_sums
 from dperm.objective.objective import Array, Objective
-from dperm.statement.charges import charge_note
+from dperm.statement.facts import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
 
 #: Called after each iteration with released values only: ``iteration``, ``coef``, and others that the

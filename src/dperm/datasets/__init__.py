@@ -20,12 +20,18 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from dperm.data.schema.schema import Schema
-from dperm.datasets.description import DTYPES, Description, described_names, read_description
-from dperm.datasets.files import data_folder, read_files
-from dperm.datasets.labels import BinaryLabel, ClassLabel, RealLabel
-from dperm.datasets.measured import min_max as on_measured_ranges
-from dperm.datasets.measured import without_transforms
-from dperm.datasets.records import encode
+from dperm.datasets.description import (
+    DTYPES,
+    BinaryLabel,
+    ClassLabel,
+    Description,
+    RealLabel,
+    described_names,
+    read_description,
+    without_transforms,
+)
+from dperm.datasets.description import min_max as on_measured_ranges
+from dperm.datasets.files import data_folder, encode, read_files
 from dperm.errors import PrivacyWarning, warn_caller
 
 __all__ = ["BinaryLabel", "ClassLabel", "Dataset", "Description", "RealLabel", "load", "names"]
@@ -147,7 +153,7 @@ def load(
     if folder is not None and description.files:
         records = read_files(description, folder)
     else:
-        from dperm.datasets.fetching import fetch
+        from dperm.datasets.files import fetch
 
         records = iter([fetch(description)])
     matrix, y = encode(description, records, wanted)

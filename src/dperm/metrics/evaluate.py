@@ -25,7 +25,7 @@ from dperm.metrics.judging import Judge
 from dperm.metrics.parts import JointSum
 from dperm.metrics.plan import Plan, Settings, plan_for
 from dperm.metrics.records import sum_over
-from dperm.statement.charges import charge_note
+from dperm.statement.facts import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
 
 _PUBLIC_MODEL = ("The weights of the model are public here: another statement covers how they were made.",)

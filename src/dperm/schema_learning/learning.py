@@ -17,13 +17,16 @@ from dperm.mechanisms.open_counts import release_open_counts
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.private_values.open_counts import OpenCounts
-from dperm.schema_learning.bounds import LearnedBounds, NoisyCounts, refined, rough_bounds
-from dperm.schema_learning.counting import Counting
-from dperm.schema_learning.histograms import Histogram, Magnitudes
-from dperm.schema_learning.kinds import Kinds, kinds_of
-from dperm.schema_learning.result import Learned, learned_statement, public_facts
-from dperm.schema_learning.sources import Source, source_of
-from dperm.schema_learning.terms import terms_of
+from dperm.schema_learning.bounds import (
+    Histogram,
+    LearnedBounds,
+    Magnitudes,
+    NoisyCounts,
+    refined,
+    rough_bounds,
+)
+from dperm.schema_learning.result import Learned, learned_statement, public_facts, terms_of
+from dperm.schema_learning.sources import Counting, Kinds, Source, kinds_of, source_of
 
 _FIRST = Fraction(3, 4)  # of mu^2, for magnitudes and categories; the rest is for the grids
 

@@ -1,23 +1,161 @@
-"""From the releases to a schema with its report and its statement."""
+"""A learned schema: the privacy terms of learning it, its columns, and what they cut off."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
+from dperm._document import Document, Table
+from dperm.accounting import PrivacyLedger, gaussian_noise_multiplier, gdp_epsilon
+from dperm.accounting._checks import check_delta, check_positive_epsilon
+from dperm.accounting.budget import Budget
+from dperm.accounting.ledger.cost import slack_as_float
+from dperm.accounting.ledger.privacy_ledger import check_ledger
+from dperm.accounting.ledger.terms import relation_of
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.units import Accountant, Units, budget_units, units_as_float
 from dperm.data.schema.columns import Categorical, SchemaColumn
 from dperm.data.schema.schema import Schema
 from dperm.data.schema.table_columns import Category
 from dperm.errors import DataError, PrivacyWarning, warn_caller
 from dperm.mechanisms.release import Releaser
-from dperm.schema_learning.bounds import OUTSIDE, LearnedBounds
-from dperm.schema_learning.histograms import LARGEST_EXPONENT, LEAST_EXPONENT, Grid
-from dperm.schema_learning.kinds import Kinds
-from dperm.schema_learning.terms import Terms
-from dperm.statement.charges import charge_note
+from dperm.schema_learning.bounds import LARGEST_EXPONENT, LEAST_EXPONENT, OUTSIDE, Grid, LearnedBounds
+from dperm.schema_learning.sources import Kinds
+from dperm.statement.facts import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
+
+_SHARE_OF_LEDGER = Fraction(1, 20)  # of mu^2, by default
+_SHARE_OF_SLACK = 0.125  # of what the ledger has left, by default; so it never runs out
+_SLACK = 0.1  # share of delta for values that only one record has
+_MIN_EPSILON = 1e-9  # in statements
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The guarantee to give, checked."""
+
+    epsilon: float  # of all releases together
+    delta: float
+    units: Units  # their mu^2
+    slack: float  # the part of delta for values that only one record has
+    neighbors: Neighbours
+    ledger: PrivacyLedger | None
+
+    @property
+    def mu(self) -> float:
+        """Gaussian differential privacy, up to the slack."""
+        return math.sqrt(units_as_float(self.units))
+
+    def budget(self) -> Budget:
+        """The budget of all releases."""
+        return Budget(self.units, slack=self.slack)
+
+    def multipliers(self, first: Fraction) -> tuple[float, float]:
+        """Noise multipliers of two releases, the first of which takes a given share of mu^2."""
+        budget = self.budget()
+        one = budget.share(1, first)
+        budget.spend(0 if one == math.inf else one)
+        other = budget.share(1) if first < 1 else one
+        return gaussian_noise_multiplier(one, "gdp"), gaussian_noise_multiplier(other, "gdp")
+
+
+def terms_of(
+    epsilon: float | None,
+    delta: float | None,
+    *,
+    categories: bool,
+    neighbors: str | None,
+    ledger: PrivacyLedger | None,
+) -> Terms:
+    """Checked terms; those not given are a share of what the ledger has.
+
+    Raises ValueError or TypeError for terms out of range, or if there is no ledger to take a share of.
+    """
+    if ledger is not None:
+        check_ledger(ledger)
+    elif epsilon is None or delta is None:
+        raise ValueError("give epsilon and delta, or a ledger to take a share of")
+    relation = relation_of(neighbors, ledger)
+    delta, slack = _delta_and_slack(delta, categories, ledger)
+    remaining_delta = math.nextafter(delta - slack, 0.0)
+    if epsilon is not None:
+        epsilon = check_positive_epsilon(epsilon)
+        return Terms(epsilon, delta, budget_units(epsilon, remaining_delta), slack, relation, ledger)
+    assert ledger is not None
+    whole = ledger.caps.units
+    if whole == math.inf:
+        return Terms(math.inf, delta, math.inf, slack, relation, ledger)
+    squares = 2 if ledger.accountant is Accountant.ZCDP else 1  # mu^2 = 2 rho
+    units = math.floor(_SHARE_OF_LEDGER * squares * Fraction(whole))
+    epsilon = max(gdp_epsilon(math.sqrt(units_as_float(units)), remaining_delta), _MIN_EPSILON)
+    return Terms(epsilon, delta, units, slack, relation, ledger)
+
+
+def _delta_and_slack(
+    delta: float | None, categories: bool, ledger: PrivacyLedger | None
+) -> tuple[float, float]:
+    if delta is not None:
+        delta = check_delta(delta)
+        return delta, _SLACK * delta if categories else 0.0
+    assert ledger is not None
+    if not categories:
+        return ledger.delta, 0.0
+    room = ledger.room.slack
+    if room == 0:
+        raise ValueError(
+            "the ledger has no slack left, which publishing unlisted values requires: use "
+            "Ledger(..., slack=...), or declare the columns yourself"
+        )
+    slack = _SLACK * ledger.delta if room == math.inf else _SHARE_OF_SLACK * slack_as_float(room)
+    return slack / _SLACK, slack
+
+
+_HEAD = ("column", "learned", "below", "above", "unknown", "+-")
+
+
+class LearnedReport:
+    """What was learned about each column, and the noisy shares of the records that lie outside.
+
+    Parameters
+    ----------
+    columns : sequence of mapping
+        With ``name``, ``learned`` (as text), the shares ``below``, ``above`` or ``unknown`` (including
+        missing values), and ``noise``, the standard deviation of their noise.
+
+    Attributes
+    ----------
+    columns : tuple of dict
+    """
+
+    def __init__(self, columns: Sequence[Mapping[str, Any]]) -> None:
+        self.columns = tuple(map(dict, columns))
+
+    def __str__(self) -> str:
+        """Return a table as text."""
+        rows = [_HEAD, *map(_row, self.columns)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = (
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+        )
+        return "\n".join(line.rstrip() for line in lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return a table as HTML."""
+        return Document("", [Table(_HEAD, [_row(each) for each in self.columns])]).to_fragment()
+
+
+def _row(column: Mapping[str, Any]) -> tuple[str, ...]:
+    shares = (_percent(column.get(key)) for key in ("below", "above", "unknown", "noise"))
+    return (column["name"], column["learned"], *shares)
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100.0 * share:.2g} %"
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
-"""Tables of every sort: the types of their columns, and passes that count their records."""
+"""Exact counts of the values in the columns of tables of every sort, by what the columns hold."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,10 +16,146 @@ from dperm.data.dask_collections import added_up, delayed_blocks, is_dask_collec
 from dperm.data.files.arrow_tables import CsvTables, Tables, pyarrow
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.mapped import MappedFiles
-from dperm.data.schema.table_columns import as_frame
+from dperm.data.schema.table_columns import Category, as_frame, read_columns
 from dperm.errors import DataError
-from dperm.schema_learning.counting import Counting, Tally
-from dperm.schema_learning.kinds import CATEGORICAL, NUMERIC
+from dperm.schema_learning.bounds import Histogram, Integers
+
+NUMERIC, CATEGORICAL, IGNORED = "numeric", "categorical", "ignored"
+
+#: Possible kinds of a column of each type, the default first; and the type of its categories.
+_CHOICES: dict[str, tuple[tuple[str, ...], type[Category]]] = {
+    "numbers": ((NUMERIC, CATEGORICAL), int),
+    "truth values": ((CATEGORICAL, NUMERIC), bool),
+    "texts": ((CATEGORICAL,), str),
+    "objects": ((CATEGORICAL, NUMERIC), str),
+}
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What is publicly known about the columns of a table before anything is counted."""
+
+    numeric: tuple[str, ...]
+    #: Categorical columns, and the type of their categories: str, int or bool.
+    categorical: Mapping[str, type[Category]]
+    ignored: tuple[str, ...]
+    label: str | None  # the column to predict
+    names: tuple[str, ...]  # all columns, in the order of the table
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """The columns that are counted, in each of which a record counts at most once."""
+        return (*self.numeric, *self.categorical)
+
+    def words(self) -> dict[str, str]:
+        """The kind of each counted column as text."""
+        values = {str: "text", int: "whole numbers", bool: "truth values"}
+        categories = {name: f"{CATEGORICAL} ({values[kind]})" for name, kind in self.categorical.items()}
+        return {name: categories.get(name, NUMERIC) for name in self.names if name in self.counted}
+
+
+def kinds_of(types: Mapping[str, str], kinds: Mapping[str, str] | None, label: str | None) -> Kinds:
+    """The kind of every column: the given one, or else the default for its type; a label is categorical.
+
+    Parameters
+    ----------
+    types : mapping of str to str
+        What each column holds: a key of `_CHOICES`, or anything else.
+    kinds : mapping of str to {"numeric", "categorical", "ignored"}, optional
+    label : str, optional
+
+    Raises
+    ------
+    ValueError
+        For columns that do not exist or cannot be of the given kind.
+    """
+    if kinds is not None and not isinstance(kinds, Mapping):
+        raise TypeError(f"kinds must be a mapping from columns to kinds, got {type(kinds).__name__}")
+    given = dict(kinds or {})
+    for name in (*given, *([] if label is None else [label])):
+        if name not in types:
+            raise ValueError(f"there is no column {name!r}; the columns are {', '.join(map(repr, types))}")
+    if label is not None:
+        given.setdefault(label, CATEGORICAL)
+        if given[label] == IGNORED:
+            raise ValueError(f"the label {label!r} cannot be ignored: leave out label=")
+    chosen = {name: _kind(name, what, given.get(name)) for name, what in types.items()}
+    numeric = tuple(name for name, kind in chosen.items() if kind == NUMERIC)
+    categorical = {name: _CHOICES[types[name]][1] for name, kind in chosen.items() if kind == CATEGORICAL}
+    if not {*numeric, *categorical} - {label}:
+        raise ValueError("there is no column to describe besides the label and ignored columns")
+    ignored = tuple(name for name, kind in chosen.items() if kind == IGNORED)
+    return Kinds(numeric, categorical, ignored, label, tuple(types))
+
+
+def _kind(name: Any, what: str, given: str | None) -> str:
+    if not isinstance(name, str) or not name:
+        raise DataError(f"the name of a column must be a text that is not empty, got {name!r}")
+    possible, _ = _CHOICES.get(what, ((), str))
+    if given == IGNORED or given in possible:
+        return str(given)
+    if given is None and possible:
+        return possible[0]
+    if given not in (None, NUMERIC, CATEGORICAL):
+        raise ValueError(f"kinds[{name!r}] must be 'numeric', 'categorical' or 'ignored', got {given!r}")
+    wanted = "neither a numeric nor a categorical column" if given is None else f"no {given} column"
+    raise ValueError(
+        f"column {name!r} holds {what}, which is {wanted}: convert it, or leave it out with "
+        f"kinds={{{name!r}: 'ignored'}}"
+    )
+
+
+_BLOCK_ROWS = 32_768  # doubles that stay in the cache while they are counted
+
+
+@dataclass(frozen=True, repr=False)
+class Tally:
+    """Exact counts of some records, NOT private."""
+
+    bins: Integers  # the concatenated histograms
+    values: tuple[Counter[Category], ...]  # for each categorical column, the counts of its values
+
+    def __add__(self, other: Tally) -> Tally:
+        """The counts of both sets of records together."""
+        values = (one + another for one, another in zip(self.values, other.values, strict=True))
+        return Tally(self.bins + other.bins, tuple(values))
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What to count; public, and sent to the workers of a cluster.
+
+    A record counts at most once in each column, in a bin or for a value that depends on its cell alone.
+    """
+
+    numeric: Mapping[str, Histogram]
+    categorical: Mapping[str, type[Category]]
+    names: tuple[str, ...]  # all columns that a table may have
+
+    def zero(self) -> Tally:
+        """The counts of no records."""
+        n_bins = sum(each.n_bins for each in self.numeric.values())
+        return Tally(np.zeros(n_bins, np.int64), tuple(Counter() for _ in self.categorical))
+
+    def __call__(self, table: Any) -> Tally:
+        """The counts of a table."""
+        columns = iter(read_columns(table, [*self.numeric, *self.categorical], self.names))
+        bins = [
+            _histogram(histogram, column.numbers_or_missing())
+            for histogram, column in zip(self.numeric.values(), columns, strict=False)
+        ]
+        values = [
+            Counter(column.occurrences(kind))
+            for kind, column in zip(self.categorical.values(), columns, strict=True)
+        ]
+        return Tally(np.concatenate([*bins, np.zeros(0, np.int64)]), tuple(values))
+
+
+def _histogram(histogram: Histogram, values: Any) -> Integers:
+    counts = np.zeros(histogram.n_bins, np.int64)
+    for start in range(0, len(values), _BLOCK_ROWS):
+        counts += histogram.counts(values[start : start + _BLOCK_ROWS].astype(np.float64))
+    return counts
 
 
 class Source(Protocol):
@@ -26,7 +164,7 @@ class Source(Protocol):
     label: str | None
 
     def types(self) -> dict[str, str]:
-        """What each column holds, in terms of `dperm.schema_learning.kinds`; independent of the cells."""
+        """What each column holds, in terms of `dperm.schema_learning.sources`; independent of the cells."""
 
     def total(self, counting: Counting) -> Tally:
         """The counts of all records, in one pass."""

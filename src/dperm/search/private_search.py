@@ -28,7 +28,7 @@ from dperm.search.plan import METHODS, SearchTerms, search_plan
 from dperm.search.records import Records
 from dperm.search.run import SearchRun
 from dperm.search.scores import scoring_of
-from dperm.statement.charges import charge_note
+from dperm.statement.facts import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
 
 Method = TypeVar("Method", bound=Callable[..., Any])
