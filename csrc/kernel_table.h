@@ -66,7 +66,6 @@ struct loss {
     PASS(entry_sum)                                                                                \
     PASS(predictions)                                                                              \
     PASS(clipped_gradient_sum)                                                                     \
-    PASS(clipped_gradient_sums)                                                                    \
     PASS(gradient_sum)                                                                             \
     PASS(clipped_loss_sums)                                                                        \
     PASS(coordinate_loss_sums)                                                                     \
@@ -101,12 +100,6 @@ struct pass {
     double inner_clip; /* bound on the norm of a contribution before rounding */
     double grid;       /* a power of two */
 
-    /* Several models: w is (n_models, n_columns + intercept). */
-    int64_t n_models;
-    const double *inner_clips, *grids; /* n_models */
-    const int32_t *folds;              /* n_rows: the row's fold; or NULL */
-    const int32_t *left_out;           /* n_models: the fold that each model leaves out */
-
     const double *direction, *steps; /* steps: n_steps */
     int64_t n_steps;
     double clip;
@@ -124,6 +117,7 @@ struct pass {
     int64_t image_factor; /* enum image_factor */
     int64_t n_images;     /* dimension of an image, at most n_out */
     double image_unit, image_bound;
+    double largest_square, largest_curvature; /* of slopes, and of curvatures */
 
     int with_loss, precise;
 };
@@ -178,9 +172,6 @@ static inline double intercept_of(const struct dense_rows *rows, const double *w
  *     +-inner_clip / clip_norms[i] where given), so that the norm before rounding is at most
  *     inner_clip (1 + 2^-22) for float and inner_clip (1 + 2^-50) for double rows. A subnormal s_i
  *     counts as 0. inner_clip / grid <= 2^22 (float), 2^50 (double). n_columns + intercept numbers.
- *
- * clipped_gradient_sums: out[k, j], whose row k is the clipped_gradient_sum of model k over the
- * rows outside its left-out fold. No batch, no clip_norms.
  *
  * gradient_sum: the same sum without a grid, in floating point: out += sum_i s_i (x_i, 1), followed
  * if with_loss by sum_i loss(p_i). inner_clip is infinite for loss'(p_i) z_i. `precise`: in double
@@ -255,8 +246,8 @@ static inline double intercept_of(const struct dense_rows *rows, const double *w
  * at most 2^20.
  *
  * residual_sums: 2^20 times the number of rows with omega_i < 1, and sums of floor(2^20
- * loss'(p_i)^2 / L^2) and of floor(2^20 loss''(p_i) / B), each at most 2^20; L^2 = inner_clips[0]
- * and B = inner_clips[1].
+ * loss'(p_i)^2 / largest_square) and of floor(2^20 loss''(p_i) / largest_curvature), each at most
+ * 2^20.
  *
  * Softmax (n_classes > 0). Targets are classes 0 .. n_classes - 1, weights w_k the columns of a
  * matrix of (n_columns + intercept, n_classes), C order, and so are directions and sums of
@@ -283,7 +274,6 @@ typedef int64_t workspace_bytes_fn(const struct dense_rows *rows, const struct p
 enum range_policy {
     RANGES_OF_ROWS,
     RANGES_OF_INTEGERS,
-    RANGES_OF_MODELS,
     RANGES_OF_CLASSES,
     RANGES_OF_CLASS_BATCH, /* gradients of a batch, in place of RANGES_OF_CLASSES */
     RANGES_OF_TABLE,

@@ -37,22 +37,4 @@ struct on_line {
     const double *weight;
 };
 
-/* Folds of the rows in a block (n_folds = 0 without folds), and their weights, or NULL. */
-struct in_models {
-    const int32_t *fold;
-    int n_folds;
-    const double *weight;
-};
-
-static inline struct in_models block_in_models(const struct pass *pass,
-                                               const struct dense_rows *rows, int64_t first,
-                                               int64_t end, double *weights) {
-    struct in_models here = {NULL, 0, read_weights(rows, first, end, ROWS_PER_BLOCK, weights)};
-    if (pass->folds) {
-        here.fold = pass->folds + first;
-        here.n_folds = end - first < ROWS_PER_BLOCK ? (int)(end - first) : ROWS_PER_BLOCK;
-    }
-    return here;
-}
-
 #endif

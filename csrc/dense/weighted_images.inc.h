@@ -182,8 +182,9 @@ static void NAME(residual_sums)(const struct dense_rows *rows, int64_t begin, in
                 continue;
             sums[0] += images.weight[i] < 1.0 ? COUNT_UNITS : 0;
             sums[1] +=
-                (int64_t)(COUNT_UNITS * at_most(slope[i] * slope[i] / pass->inner_clips[0], 1.0));
-            sums[2] += (int64_t)(COUNT_UNITS * at_most(curvature[i] / pass->inner_clips[1], 1.0));
+                (int64_t)(COUNT_UNITS * at_most(slope[i] * slope[i] / pass->largest_square, 1.0));
+            sums[2] +=
+                (int64_t)(COUNT_UNITS * at_most(curvature[i] / pass->largest_curvature, 1.0));
         }
     }
 }

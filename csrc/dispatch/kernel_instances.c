@@ -15,7 +15,6 @@
 #include "memory/aligned_memory.h"
 #include "tabular/column_order.h"
 #include "tabular/nonzero_columns.h"
-#include "tabular/row_additions.h"
 #include "loss/loss_curvatures.h"
 #include "loss/loss_derivatives.h"
 #include "dense/row_blocks.h"
@@ -117,19 +116,13 @@ static int64_t image_workspace_bytes(const struct dense_rows *rows, const struct
            (int64_t)tiles_bytes(image_units);
 }
 
-#include "dense/clipped_gradient_sums.inc.h"
 #include "dense/gram_sum.inc.h"
 #include "dense/scale_counts.inc.h"
 #include "dense/weighted_images.inc.h"
-#include "dense/model_tiles.inc.h"
-#include "dense/transposed_models.inc.h"
-#include "tabular/nonzero_models.inc.h"
-#include "tabular/tabular_models.inc.h"
 #undef REAL_IS_F32
 
 #define REAL_IS_F32 1
 #include "vector/real_types.inc.h"
-#include "dense/clipped_gradient_sums.inc.h"
 #include "dense/gram_sum.inc.h"
 #include "dense/scale_counts.inc.h"
 #include "dense/weighted_images.inc.h"
@@ -149,17 +142,6 @@ static int64_t image_workspace_bytes(const struct dense_rows *rows, const struct
 #include "dense/columns_matrix.inc.h"
 #include "dense/column_tiles.inc.h"
 #undef REAL_IS_F32
-
-/* The usual workspace, then a block of rows, and the weights and sums of every model. */
-static int64_t models_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
-    const int64_t usual = whole_units(workspace_bytes(rows, pass));
-    const int64_t packed =
-        (ROWS_PER_BLOCK + 2 * pass->n_models) * UNIT_BYTES * layout_of_f64(rows->n_columns).units;
-    struct arena transposed = {NULL, 0};
-    if (are_transposed(rows, pass))
-        transposed_scratch_in(&transposed, rows->n_columns, pass->n_models);
-    return usual + (packed > transposed.bytes ? packed : transposed.bytes);
-}
 
 #define PASTE(a, b) a##b
 #define STRINGIFY(a) #a
@@ -186,9 +168,6 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
             OVER_DENSE(predictions),
             [PASS_clipped_gradient_sum] = {BOTH(clipped_gradient_sum), workspace_bytes,
                                            RANGES_OF_INTEGERS},
-            [PASS_clipped_gradient_sums] = {{clipped_gradient_sums_f32, any_clipped_gradient_sums},
-                                            models_workspace_bytes,
-                                            RANGES_OF_MODELS},
             [PASS_gradient_sum] = {{any_gradient_sum_f32, gradient_sum_f64},
                                    workspace_bytes,
                                    RANGES_OF_ROWS},
@@ -223,9 +202,6 @@ const struct kernel_table TABLE_NAME(KERNEL_LEVEL) = {
             OVER_TABLE(predictions),
             OVER_TABLE(clipped_gradient_sum),
             OVER_TABLE(clipped_loss_sums),
-            [PASS_clipped_gradient_sums] = {{NULL, tabular_clipped_gradient_sums},
-                                            tabular_models_workspace_bytes,
-                                            RANGES_OF_MODELS},
         },
     .expand_columns = BOTH(expand_columns),
     .sgd_workspace_bytes = sgd_workspace_bytes,

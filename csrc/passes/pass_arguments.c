@@ -10,10 +10,6 @@ const struct pass_argument pass_arguments[] = {
     {"inner_clip", AT(inner_clip), ARGUMENT_REAL, 0, 0},
     {"inner_bound", AT(inner_clip), ARGUMENT_REAL, 0, 0}, /* of rows as integers */
     {"grid", AT(grid), ARGUMENT_REAL, 0, 0},
-    {"inner_clips", AT(inner_clips), ARGUMENT_REALS, AT(n_models), 0},
-    {"grids", AT(grids), ARGUMENT_REALS, 0, 0},
-    {"folds", AT(folds), ARGUMENT_FOLDS, 0, 0},
-    {"left_out", AT(left_out), ARGUMENT_FOLDS, 0, 0},
     {"direction", AT(direction), ARGUMENT_REALS, 0, 0},
     {"steps", AT(steps), ARGUMENT_REALS, AT(n_steps), 0},
     {"clip", AT(clip), ARGUMENT_REAL, 0, 0},
@@ -30,6 +26,8 @@ const struct pass_argument pass_arguments[] = {
     {"n_images", AT(n_images), ARGUMENT_INTEGER, 0, 0},
     {"image_unit", AT(image_unit), ARGUMENT_REAL, 0, 0},
     {"image_bound", AT(image_bound), ARGUMENT_REAL, 0, 0},
+    {"largest_square", AT(largest_square), ARGUMENT_REAL, 0, 0},
+    {"largest_curvature", AT(largest_curvature), ARGUMENT_REAL, 0, 0},
     {"with_loss", AT(with_loss), ARGUMENT_FLAG, 0, 0},
     {"precise", AT(precise), ARGUMENT_FLAG, 0, 0},
     {NULL, 0, ARGUMENT_REAL, 0, 0},
@@ -76,8 +74,6 @@ struct result result_of_pass(const struct dense_rows *rows, const struct pass *p
         return number_of_each_row(rows);
     case PASS_clipped_gradient_sum:
         return like_weights(rows, pass, ADD_INTEGERS, 0);
-    case PASS_clipped_gradient_sums:
-        return (struct result){ADD_INTEGERS, 2, {pass->n_models, dimension}, 0};
     case PASS_gradient_sum:
         return like_weights(rows, pass, ADD_REALS, 1);
     case PASS_clipped_loss_sums:

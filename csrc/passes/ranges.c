@@ -13,7 +13,6 @@ enum {
                                  integer sums do not depend on the ranges */
     MAX_COLUMN_RANGES = 64,   /* of a chunk of a file */
     TABLE_ROWS = 4096,
-    MODELS_ROWS = 4096,
     CLASSES_ROWS = 2048,
     MIN_CLASS_BATCH_ROWS = 64,
     CLASS_BATCH_NUMBERS = 1 << 18, /* products per range: several times the work to begin one */
@@ -68,9 +67,6 @@ static int64_t max_ranges(const struct dense_rows *rows, enum range_policy polic
     switch (policy) {
     case RANGES_OF_INTEGERS:
         return MAX_INTEGER_RANGES;
-    case RANGES_OF_MODELS: /* few, as each range packs the weights of all models */
-        return at_least(at_most(rows->n_rows / MODELS_ROWS, MAX_INTEGER_RANGES),
-                        RANGES_PER_THREAD * n_threads);
     case RANGES_OF_CLASSES:
         return max_class_ranges(rows, partial_size);
     case RANGES_OF_CLASS_BATCH:

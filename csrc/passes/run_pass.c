@@ -94,10 +94,7 @@ static void run_ranges(struct run *run, const struct chunk *taken) {
         run->blocks ? run->blocks + this_thread() * run->block_bytes : NULL);
     void *workspace = run->workspace + this_thread() * run->workspace_bytes;
     while (next_block(&blocks)) {
-        struct pass pass = *run->pass;
-        if (pass.folds)
-            pass.folds += blocks.first - blocks.begin;
-        run->kernel(&blocks.rows, blocks.begin, blocks.end, &pass,
+        run->kernel(&blocks.rows, blocks.begin, blocks.end, run->pass,
                     result_at(run, taken->begin, blocks.first), workspace);
     }
 }
@@ -134,7 +131,7 @@ int run_pass(const struct kernel_table *kernels, enum real_type type, const stru
     const struct route *route = &kernels->routes[representation][pass->kind];
     const int reads_blocks = representation == DENSE_ROWS || representation == SOFTMAX_ROWS;
     if (representation == TABULAR_ROWS && !rows->batch)
-        prepare_pass(table_of(rows), rows->n_rows, pass->n_models, n_threads);
+        prepare_pass(table_of(rows), rows->n_rows, n_threads);
     struct run run = {.rows = rows, .pass = pass, .type = type, .out = out};
     const int status = open_run(&run, route, reads_blocks, n_threads);
     if (status == 0) {

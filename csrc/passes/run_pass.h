@@ -30,17 +30,11 @@ int run_pass(const struct kernel_table *kernels, enum real_type type, const stru
              const struct pass *pass, int n_threads, void *out);
 
 /* Passes and their arguments by name, for language bindings. */
-enum argument_type {
-    ARGUMENT_REAL,
-    ARGUMENT_FLAG,
-    ARGUMENT_INTEGER,
-    ARGUMENT_REALS,
-    ARGUMENT_FOLDS
-};
+enum argument_type { ARGUMENT_REAL, ARGUMENT_FLAG, ARGUMENT_INTEGER, ARGUMENT_REALS };
 
 struct pass_argument {
     const char *name; /* NULL after the last one */
-    size_t offset;    /* in struct pass: double, int, int64_t, const double *, const int32_t * */
+    size_t offset;    /* in struct pass: double, int, int64_t, const double * */
     enum argument_type type;
     size_t length_offset; /* of the int64_t for an array's length along `axis`; 0 for none */
     int axis;

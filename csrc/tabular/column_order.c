@@ -69,29 +69,3 @@ void write_in_order(const struct column_order *order, const int32_t *ranks, int6
                     write_column_fn *write, void *context) {
     write_subtree(order, ranks, ranks + n, TREE_HEIGHT, write, context);
 }
-
-struct column_list {
-    const uint16_t *columns; /* by rank */
-    struct nonzero_column *next;
-};
-
-/* A write_column_fn. */
-static struct nonzero_column *list_column(void *context, int32_t rank) {
-    struct column_list *list = context;
-    *list->next = (struct nonzero_column){.column = list->columns[rank]};
-    return list->next++;
-}
-
-void list_all_columns(int64_t n_columns, struct nonzero_column *columns) {
-    int32_t rank[MAX_LISTED_COLUMNS], ranks[MAX_LISTED_COLUMNS];
-    uint8_t leaf[MAX_LISTED_COLUMNS];
-    uint16_t column_of[MAX_LISTED_COLUMNS];
-    struct column_order order = {rank, leaf};
-    fill_column_order(n_columns, &order);
-    for (int64_t column = 0; column < n_columns; column++) {
-        ranks[column] = (int32_t)column;
-        column_of[rank[column]] = (uint16_t)column;
-    }
-    struct column_list list = {column_of, columns};
-    write_in_order(&order, ranks, n_columns, list_column, &list);
-}

@@ -22,9 +22,4 @@ typedef struct nonzero_column *write_column_fn(void *context, int32_t rank);
 void write_in_order(const struct column_order *order, const int32_t *ranks, int64_t n,
                     write_column_fn *write, void *context);
 
-enum { MAX_LISTED_COLUMNS = 40 };
-
-/* Writes all of at most MAX_LISTED_COLUMNS dense columns, each with its own number in every row. */
-void list_all_columns(int64_t n_columns, struct nonzero_column *columns);
-
 #endif

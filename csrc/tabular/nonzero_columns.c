@@ -29,13 +29,6 @@ static int is_worthwhile(const struct tabular_matrix *table, const struct search
            8 * bytes <= dense_bytes;
 }
 
-/* The same for several models, which share the reading of a table and its categories. */
-static int are_worthwhile_for_models(const struct tabular_matrix *table,
-                                     const struct search *search) {
-    return 4 * search->n_columns <=
-           search->n_done * BLOCKS * (3 * table->n_numeric + 2 * table->n_categorical);
-}
-
 /* Processes groups until there are none left or the search is given up. */
 static void search_groups(struct nonzero_columns *nonzero, struct group_finder *finder,
                           struct search *search) {
@@ -74,7 +67,6 @@ static int find_groups(struct nonzero_columns *nonzero, const struct tabular_mat
         close_group_finder(&finder);
     }
     close_column_order(&order);
-    nonzero->serve_models = are_worthwhile_for_models(table, &search);
     return !search.given_up;
 }
 

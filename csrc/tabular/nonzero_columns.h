@@ -39,7 +39,6 @@ struct nonzero_group {
 
 struct nonzero_columns {
     int64_t n_groups, bytes;
-    int serve_models; /* passes of several models are faster, too */
     struct nonzero_group **groups;
 };
 

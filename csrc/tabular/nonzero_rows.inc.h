@@ -83,39 +83,34 @@ ALWAYS_INLINE void next_nonzero_entries(struct nonzero_cursor *cursor, enum nume
     }
 }
 
-/* p[m][i] = <x_i, w_m>; w: n_models numbers a column. n_models is a constant. */
+/* p[i] = <x_i, w>. */
 ALWAYS_INLINE void multiply_nonzero_numbers(struct nonzero_cursor cursor, enum numeric_type type,
-                                            const double *w, const int n_models,
-                                            double (*p)[ROWS_PER_BLOCK]) {
-    wide_f64 stack[MAX_OPEN_SUMS][MODELS_PER_TILE][BLOCK_WIDES];
-    wide_f64 sum[MODELS_PER_TILE][BLOCK_WIDES] = {{{0}}};
+                                            const double *w, double *p) {
+    wide_f64 stack[MAX_OPEN_SUMS][BLOCK_WIDES];
+    wide_f64 sum[BLOCK_WIDES] = {{0}};
     int depth = 0;
     while (cursor.column < cursor.end) {
         const struct nonzero_column *column = cursor.column;
-        const double *weights = w + column->column * n_models;
+        const double weight = w[column->column];
         wide_f64 entries[BLOCK_WIDES];
         next_nonzero_entries(&cursor, type, entries);
         if (column->begins_sum) {
-            for (int m = 0; m < n_models; m++)
-                for (int v = 0; v < BLOCK_WIDES; v++) {
-                    stack[depth][m][v] = sum[m][v];
-                    sum[m][v] = (wide_f64){0};
-                }
+            for (int v = 0; v < BLOCK_WIDES; v++) {
+                stack[depth][v] = sum[v];
+                sum[v] = (wide_f64){0};
+            }
             depth++;
         }
-        for (int m = 0; m < n_models; m++)
-            for (int v = 0; v < BLOCK_WIDES; v++)
-                sum[m][v] += entries[v] * weights[m];
+        for (int v = 0; v < BLOCK_WIDES; v++)
+            sum[v] += entries[v] * weight;
         for (int merge = column->merges; merge > 0; merge--) {
             depth--;
-            for (int m = 0; m < n_models; m++)
-                for (int v = 0; v < BLOCK_WIDES; v++)
-                    sum[m][v] = stack[depth][m][v] + sum[m][v];
+            for (int v = 0; v < BLOCK_WIDES; v++)
+                sum[v] = stack[depth][v] + sum[v];
         }
     }
-    for (int m = 0; m < n_models; m++)
-        for (int v = 0; v < BLOCK_WIDES; v++)
-            *(loose_wide *)(p[m] + v * WIDE_DOUBLES) = sum[m][v];
+    for (int v = 0; v < BLOCK_WIDES; v++)
+        *(loose_wide *)(p + v * WIDE_DOUBLES) = sum[v];
 }
 
 /* Whether a column is 1 in all rows of the block, as is the intercept. */
@@ -123,48 +118,41 @@ ALWAYS_INLINE int is_constant_one(const struct nonzero_column *column) {
     return column->rows == (1U << ROWS_PER_BLOCK) - 1 && column->value == 1.0;
 }
 
-/* sums[j][m] += round(s_mi (1, x_i)_j / grid_m), lane by lane, each count_i times unless count is
- * NULL; shifts: of the grids, see grid_rounding.h. n_models is a constant. */
+/* sums[0] += round(s_i / grid) and sums[1 + j] += round(s_i x_ij / grid), lane by lane, each
+ * count_i times unless count is NULL; shift: of the grid, see grid_rounding.h. */
 ALWAYS_INLINE void add_nonzero_numbers(struct nonzero_cursor cursor, enum numeric_type type,
-                                       const double (*s)[ROWS_PER_BLOCK], const int64_t *count,
-                                       const double *shifts, const int n_models, wide_u64 *sums) {
-    wide_f64 factor[MODELS_PER_TILE][BLOCK_WIDES];
-    wide_u64 times[BLOCK_WIDES], ones[MODELS_PER_TILE], shift_bits[MODELS_PER_TILE];
+                                       const double *s, const int64_t *count, double shift,
+                                       wide_u64 *sums) {
+    const wide_u64 shift_bits = (wide_u64)(shift - (wide_f64){0});
+    wide_f64 factor[BLOCK_WIDES];
+    wide_u64 times[BLOCK_WIDES], ones = {0};
     if (count)
         memcpy(times, count, sizeof times);
-    for (int m = 0; m < n_models; m++) {
-        shift_bits[m] = (wide_u64)(shifts[m] - (wide_f64){0});
-        ones[m] = (wide_u64){0};
-        for (int v = 0; v < BLOCK_WIDES; v++) {
-            factor[m][v] = *(const loose_wide *)(s[m] + v * WIDE_DOUBLES);
-            wide_u64 integers = (wide_u64)(factor[m][v] + shifts[m]) - shift_bits[m];
-            if (count)
-                integers *= times[v];
-            ones[m] += integers;
-        }
-        sums[m] += ones[m];
+    for (int v = 0; v < BLOCK_WIDES; v++) {
+        factor[v] = *(const loose_wide *)(s + v * WIDE_DOUBLES);
+        wide_u64 integers = (wide_u64)(factor[v] + shift) - shift_bits;
+        if (count)
+            integers *= times[v];
+        ones += integers;
     }
+    sums[0] += ones;
     while (cursor.column < cursor.end) {
         const struct nonzero_column *column = cursor.column;
-        wide_u64 *sum = &sums[(column->column + 1) * n_models];
+        wide_u64 *sum = &sums[column->column + 1];
         wide_f64 entries[BLOCK_WIDES];
         next_nonzero_entries(&cursor, type, entries);
         if (is_constant_one(column)) {
-            for (int m = 0; m < n_models; m++)
-                sum[m] += ones[m];
+            *sum += ones;
             continue;
         }
-        for (int m = 0; m < n_models; m++) {
-            wide_u64 total = sum[m];
-            for (int v = 0; v < BLOCK_WIDES; v++) {
-                wide_u64 integers =
-                    (wide_u64)(factor[m][v] * entries[v] + shifts[m]) - shift_bits[m];
-                if (count)
-                    integers *= times[v];
-                total += integers;
-            }
-            sum[m] = total;
+        wide_u64 total = *sum;
+        for (int v = 0; v < BLOCK_WIDES; v++) {
+            wide_u64 integers = (wide_u64)(factor[v] * entries[v] + shift) - shift_bits;
+            if (count)
+                integers *= times[v];
+            total += integers;
         }
+        *sum = total;
     }
 }
 
@@ -188,42 +176,28 @@ static int64_t sum_of_lanes(const wide_u64 *sum) {
         CALL(NUMERIC_U16) break;                                                                   \
     }
 
-/* For one model, or MODELS_PER_TILE of them. */
-static __attribute__((noinline)) void
-multiply_nonzero_block(const struct tabular_matrix *table, const struct nonzero_columns *nonzero,
-                       int64_t first, const double *w, int n_models, double (*p)[ROWS_PER_BLOCK]) {
+static __attribute__((noinline)) void multiply_nonzero_block(const struct tabular_matrix *table,
+                                                             const struct nonzero_columns *nonzero,
+                                                             int64_t first, const double *w,
+                                                             double *p) {
     const struct nonzero_cursor cursor = nonzero_block(table, nonzero, first);
-#define MULTIPLY(TYPE) multiply_nonzero_numbers(cursor, TYPE, w, 1, p);
-#define MULTIPLY_SEVERAL(TYPE) multiply_nonzero_numbers(cursor, TYPE, w, MODELS_PER_TILE, p);
-    if (n_models == 1)
-        FOR_NUMERIC_TYPE(MULTIPLY)
-    else
-        FOR_NUMERIC_TYPE(MULTIPLY_SEVERAL)
+#define MULTIPLY(TYPE) multiply_nonzero_numbers(cursor, TYPE, w, p);
+    FOR_NUMERIC_TYPE(MULTIPLY)
 #undef MULTIPLY
-#undef MULTIPLY_SEVERAL
 }
 
-/* The same. */
-static __attribute__((noinline)) void
-add_nonzero_block(const struct tabular_matrix *table, const struct nonzero_columns *nonzero,
-                  int64_t first, const double (*s)[ROWS_PER_BLOCK], const int64_t *count,
-                  const double *shifts, int n_models, wide_u64 *sums) {
+static __attribute__((noinline)) void add_nonzero_block(const struct tabular_matrix *table,
+                                                        const struct nonzero_columns *nonzero,
+                                                        int64_t first, const double *s,
+                                                        const int64_t *count, double shift,
+                                                        wide_u64 *sums) {
     const struct nonzero_cursor cursor = nonzero_block(table, nonzero, first);
-#define ADD(TYPE) add_nonzero_numbers(cursor, TYPE, s, NULL, shifts, 1, sums);
-#define ADD_MULTIPLES(TYPE) add_nonzero_numbers(cursor, TYPE, s, count, shifts, 1, sums);
-#define ADD_SEVERAL(TYPE) add_nonzero_numbers(cursor, TYPE, s, NULL, shifts, MODELS_PER_TILE, sums);
-#define ADD_MULTIPLES_OF_SEVERAL(TYPE)                                                             \
-    add_nonzero_numbers(cursor, TYPE, s, count, shifts, MODELS_PER_TILE, sums);
-    if (n_models == 1 && !count)
-        FOR_NUMERIC_TYPE(ADD)
-    else if (n_models == 1)
+#define ADD(TYPE) add_nonzero_numbers(cursor, TYPE, s, NULL, shift, sums);
+#define ADD_MULTIPLES(TYPE) add_nonzero_numbers(cursor, TYPE, s, count, shift, sums);
+    if (count)
         FOR_NUMERIC_TYPE(ADD_MULTIPLES)
-    else if (!count)
-        FOR_NUMERIC_TYPE(ADD_SEVERAL)
     else
-        FOR_NUMERIC_TYPE(ADD_MULTIPLES_OF_SEVERAL)
+        FOR_NUMERIC_TYPE(ADD)
 #undef ADD
 #undef ADD_MULTIPLES
-#undef ADD_SEVERAL
-#undef ADD_MULTIPLES_OF_SEVERAL
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "tabular/nonzero_columns.h"
-#include "tabular/row_additions.h"
 #include "tabular/tabular_matrix.h"
 
 enum { ROWS_AHEAD = 4, LINE_BYTES = 64 };
@@ -87,10 +86,8 @@ void free_tabular_plan(struct tabular_matrix *table) {
     free(table->segments);
     free(table->first_entries);
     free(table->slots);
-    if (table->memory) {
+    if (table->memory)
         free_nonzero_columns(atomic_load(&table->memory->nonzero));
-        free_row_additions(atomic_load(&table->memory->additions));
-    }
     free(table->memory);
 }
 
@@ -103,22 +100,10 @@ const struct nonzero_columns *nonzero_columns_of(const struct tabular_matrix *ta
     return atomic_load_explicit(&table->memory->nonzero, memory_order_acquire);
 }
 
-const struct nonzero_columns *nonzero_columns_for_models(const struct tabular_matrix *table) {
-    const struct nonzero_columns *nonzero = nonzero_columns_of(table);
-    return nonzero && nonzero->serve_models ? nonzero : NULL;
-}
-
-const struct row_additions *row_additions_of(const struct tabular_matrix *table) {
-    return atomic_load_explicit(&table->memory->additions, memory_order_acquire);
-}
-
-void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int64_t n_models,
-                  int n_threads) {
+void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int n_threads) {
     struct pass_memory *memory = table->memory;
     if (is_second(&memory->passes))
         atomic_store(&memory->nonzero, find_nonzero_columns(table, n_rows, n_threads));
-    if (n_models && is_second(&memory->passes_of_models) && !nonzero_columns_for_models(table))
-        atomic_store(&memory->additions, list_row_additions(table, n_rows, n_threads));
 }
 
 /* Prefetches a row at a random place. */

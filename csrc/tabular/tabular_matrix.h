@@ -26,13 +26,11 @@ struct tabular_segment {
 };
 
 struct nonzero_columns;
-struct row_additions;
 
 /* State kept from one pass over all rows to the next. */
 struct pass_memory {
-    atomic_int passes, passes_of_models;
+    atomic_int passes;
     _Atomic(struct nonzero_columns *) nonzero; /* or NULL */
-    _Atomic(struct row_additions *) additions; /* or NULL */
 };
 
 struct tabular_matrix {
@@ -85,16 +83,12 @@ static inline double number_at(const struct tabular_matrix *table, int64_t at) {
 int plan_tabular(struct tabular_matrix *table);
 void free_tabular_plan(struct tabular_matrix *table);
 
-/* Call before each pass over all n_rows rows. In n_threads threads the second pass finds the
- * nonzero columns, and the second pass of several models lists the additions of each row unless the
- * nonzero columns serve: a table that is read twice will be read often. */
-void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int64_t n_models,
-                  int n_threads);
+/* Call before each pass over all n_rows rows. The second one finds the nonzero columns, in
+ * n_threads threads: a table that is read twice will be read often. */
+void prepare_pass(const struct tabular_matrix *table, int64_t n_rows, int n_threads);
 
 /* What prepare_pass() has found, or NULL. */
 const struct nonzero_columns *nonzero_columns_of(const struct tabular_matrix *table);
-const struct nonzero_columns *nonzero_columns_for_models(const struct tabular_matrix *table);
-const struct row_additions *row_additions_of(const struct tabular_matrix *table);
 
 /* An expand_rows_fn (row_blocks.h): rows of doubles. */
 void expand_tabular(const void *matrix, const int64_t *places, int64_t first, int64_t count,

@@ -81,14 +81,13 @@ nonzero_clipped_gradient_sum(const struct dense_rows *rows, int64_t begin, int64
     struct predicted_block blocks[2], *now = &blocks[0], *next = &blocks[1];
     predict_nonzero_block(rows, begin, end, scratch, intercept, now);
     for (int64_t first = begin; first < end; first += ROWS_PER_BLOCK) {
-        double clipped[1][ROWS_PER_BLOCK];
+        double clipped[ROWS_PER_BLOCK];
         int64_t counts[ROWS_PER_BLOCK];
-        clip_predictions_f64(rows, ROWS_PER_BLOCK, first, end, pass, &now->block, now->p,
-                             clipped[0]);
+        clip_predictions_f64(rows, ROWS_PER_BLOCK, first, end, pass, &now->block, now->p, clipped);
         if (first + ROWS_PER_BLOCK < end)
             predict_nonzero_block(rows, first + ROWS_PER_BLOCK, end, scratch, intercept, next);
-        add_nonzero_block(table, scratch->nonzero, first, (const double (*)[ROWS_PER_BLOCK])clipped,
-                          read_table_multiplicity(rows, first, end, counts), &shift, 1,
+        add_nonzero_block(table, scratch->nonzero, first, clipped,
+                          read_table_multiplicity(rows, first, end, counts), shift,
                           scratch->nonzero_sums);
         struct predicted_block *const done = now;
         now = next;

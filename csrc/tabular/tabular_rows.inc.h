@@ -364,8 +364,7 @@ static void predict_table_block(const struct tabular_matrix *table, int64_t firs
                                 const struct block_f64 *block, double intercept,
                                 struct read_ahead *ahead, double *p) {
     if (scratch->nonzero)
-        multiply_nonzero_block(table, scratch->nonzero, first, scratch->weights[which], 1,
-                               (double (*)[ROWS_PER_BLOCK])p);
+        multiply_nonzero_block(table, scratch->nonzero, first, scratch->weights[which], p);
     else
         multiply_table_block(table, scratch, which, ahead, p);
     for (int i = 0; i < ROWS_PER_BLOCK; i++)

@@ -53,7 +53,6 @@ typedef double vec32_f64 __attribute__((vector_size(32)));
 #define ROWS_PER_BLOCK 16 /* rows whose losses and derivatives are evaluated together */
 #define COLUMNS_PER_BATCH (4 * ROWS_PER_BLOCK) /* axes whose losses are evaluated together */
 #define ROWS_PER_LOAD 8                        /* rows added per load and store of an accumulator */
-#define MODELS_PER_TILE 4                      /* models multiplied with a block of rows together */
 #define ROWS_AHEAD 16                          /* prefetch distance in rows */
 #define BATCH_BYTES_AHEAD (24 << 10)           /* prefetch distance in a batch of long rows */
 #define BATCH_ROWS_AHEAD 24                    /* and of short rows */

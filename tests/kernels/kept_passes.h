@@ -5,7 +5,7 @@
 #include "kept_rows.h"
 #include "records/record_index.h"
 
-enum { KEPT_STEPS = 11, KEPT_MODELS = 9 };
+enum { KEPT_STEPS = 11 };
 
 static const struct loss LOGISTIC = {LOSS_LOGISTIC, 0.0, INFINITY};
 
@@ -117,41 +117,16 @@ static void run_losses(const struct passes *passes) {
     }
 }
 
-/* Nine models: two tiles of four and one more, and more than a group of eight. */
-static void run_models(const struct passes *passes, struct dense_rows rows) {
-    const struct program *program = passes->program;
-    double *clips = random_doubles(program, KEPT_MODELS);
-    double *grids = random_doubles(program, KEPT_MODELS);
-    int32_t *folds = program->room((size_t)rows.n_rows * sizeof *folds);
-    int32_t *left_out = program->room(KEPT_MODELS * sizeof *left_out);
-    struct pass pass = usual_pass(passes, PASS_clipped_gradient_sums);
-    pass.w = random_doubles(program, KEPT_MODELS * passes->dimension);
-    pass.n_models = KEPT_MODELS;
-    pass.inner_clips = clips;
-    pass.grids = grids;
-    pass.left_out = left_out;
-    for (int k = 0; k < KEPT_MODELS; k++) {
-        clips[k] = k % 5 ? 0.5 : 0.25;
-        grids[k] = k % 3 ? 0x1p-22 : 0x1p-21;
-        left_out[k] = k % 4;
-    }
-    for (int64_t i = 0; i < rows.n_rows; i++)
-        folds[i] = (int32_t)(below(program, 6) - 1);
-    run_one(passes, &rows, "gradients of models", pass);
-    pass.folds = folds;
-    run_one(passes, &rows, "gradients of models with folds", pass);
-}
-
 /* Images under a matrix with many columns, and under one with few. */
 static void run_images(const struct passes *passes, struct pass pass) {
-    static const double largest[2] = {1.0, 0.25};
     static const enum pass_kind kinds[4] = {PASS_image_sum, PASS_image_gram, PASS_image_table,
                                             PASS_residual_sums};
     const int64_t d = passes->dimension;
     double *narrow = random_doubles(passes->program, d * 16);
     for (int64_t i = 0; i < d * 16; i++)
         narrow[i] = i % 16 < 3 ? rint(narrow[i] * 0x1p18) : 0.0;
-    pass.inner_clips = largest;
+    pass.largest_square = 1.0;
+    pass.largest_curvature = 0.25;
     pass.n_bins = 4;
     for (int shape = 0; shape < 2; shape++) {
         pass.n_images = shape ? 3 : d;
@@ -319,7 +294,6 @@ static void run_kept_rows(const struct program *program, const struct kernel_tab
         return;
     }
     run_losses(&passes);
-    run_models(&passes, *rows);
     run_one(&passes, rows, "predictions", usual_pass(&passes, PASS_predictions));
     if (kept->extent == THOROUGH || !kept->x)
         run_moments(&passes);
@@ -334,7 +308,6 @@ static void run_kept_rows(const struct program *program, const struct kernel_tab
     some.multiplicity = counts;
     some.weights = weights_in_turn(&passes, d);
     run_sums(&passes, some, LOGISTIC);
-    run_models(&passes, some);
     some.multiplicity = NULL;
     some.batch = batch;
     some.weights = weights_in_turn(&passes, d + 1);

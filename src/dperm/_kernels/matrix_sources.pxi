@@ -53,12 +53,6 @@ cdef class TabularSource(MatrixSource):
         cdef const nonzero_columns *found = nonzero_columns_of(&self.table)
         return found.bytes if found != NULL else 0
 
-    @property
-    def addition_bytes(self):
-        """Memory of the lists of additions (csrc/tabular/row_additions.h) for several models; 0 for none."""
-        cdef const row_additions *found = row_additions_of(&self.table)
-        return found.bytes if found != NULL else 0
-
 
 cdef class ColumnsSource(MatrixSource):
     """Columns of float32 or of float64, see csrc/dense/columns_matrix.h."""

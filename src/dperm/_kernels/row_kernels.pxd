@@ -122,10 +122,6 @@ cdef extern from "dense/row_blocks.h" nogil:
         pass_fn *find_norms
 
 
-cdef extern from "tabular/row_additions.h" nogil:
-    struct row_additions:
-        int64_t bytes
-
 cdef extern from "tabular/nonzero_columns.h" nogil:
     struct nonzero_columns:
         int64_t bytes
@@ -154,7 +150,6 @@ cdef extern from "tabular/tabular_matrix.h" nogil:
         # fields that plan_tabular() sets are private to C
 
     const nonzero_columns *nonzero_columns_of(const tabular_matrix *)
-    const row_additions *row_additions_of(const tabular_matrix *)
     int plan_tabular(tabular_matrix *)
     void free_tabular_plan(tabular_matrix *)
     expand_rows_fn expand_tabular
@@ -220,7 +215,6 @@ cdef extern from "passes/run_pass.h" nogil:
         ARGUMENT_FLAG
         ARGUMENT_INTEGER
         ARGUMENT_REALS
-        ARGUMENT_FOLDS
 
     struct pass_argument:
         const char *name

@@ -14,7 +14,7 @@ from libc.math cimport isfinite, sqrt
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from dperm._kernels.samplers cimport Draw, GaussianDraw, PoissonDraw, run_tasks, side_task
+from dperm._kernels.samplers cimport Draw, GaussianDraw, PoissonDraw, side_task
 
 ctypedef fused real:
     float
@@ -66,31 +66,6 @@ def openmp_threads():
 def end_openmp_threads():
     """End the threads of the last pass, which would otherwise spin on their cores, waiting for the next."""
     end_threads()
-
-
-def draw_together(list draws not None, int n_threads):
-    """Draw the numbers of several `Draw` in up to `n_threads` threads.
-
-    Draws that share a source of random bytes come later, in order, when their `_result` is called.
-    """
-    cdef bytearray room = bytearray(len(draws) * sizeof(side_task))
-    cdef side_task *tasks = <side_task *><char *>room
-    cdef list begun = []
-    cdef set sources = set()
-    cdef int64_t n_tasks
-    try:
-        for draw in draws:
-            source = id((<Draw?>draw).bits.source)
-            if source not in sources and (<Draw>draw).begin(False):
-                tasks[len(begun)] = (<Draw>draw).side_task
-                begun.append(draw)
-            sources.add(source)
-        n_tasks = len(begun)
-        with nogil:
-            run_tasks(tasks, n_tasks, n_threads)
-    finally:
-        for draw in begun:
-            (<Draw>draw).end()
 
 
 include "matrix_sources.pxi"
@@ -308,7 +283,7 @@ cdef list fill_pass(kernel_pass *value, pass_, bint softmax):
         elif argument.type == ARGUMENT_INTEGER:
             (<int64_t *>place)[0] = given
         else:
-            array = np.ascontiguousarray(given, np.float64 if argument.type == ARGUMENT_REALS else np.int32)
+            array = np.ascontiguousarray(given, np.float64)
             alive.append(array)
             (<const void **>place)[0] = start_of(array)
             if argument.length_offset:

@@ -16,7 +16,6 @@ cdef extern from "passes/side_task.h" nogil:
     struct side_task:
         void (*run)(void *context) noexcept nogil
         void *context
-    void run_tasks(const side_task *tasks, int64_t n_tasks, int n_threads)
 
 
 cdef extern from "random/lazy_uniform.h" nogil:

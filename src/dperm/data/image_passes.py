@@ -56,12 +56,13 @@ class ImageTable(ImagePass):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ResidualSums(ImagePass):
-    """Number of rows weighted down; squared slopes and curvatures, in units of `inner_clips`."""
+    """Number of rows weighted down; squared slopes and curvatures, in units of their largest values."""
 
     kernel = "residual_sums"
     loss_spec: LossSpec
     w: Array
-    inner_clips: Array
+    largest_square: float
+    largest_curvature: float
 
 
 #: The contribution of one record to tables and sums of residuals.

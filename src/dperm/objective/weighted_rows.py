@@ -95,10 +95,11 @@ def residual_sums(
 
     L and B are slope and smoothness for rows of norm 1, so each requested term is in [0, 1].
     """
-    bounds = np.array([_slope(objective) ** 2, _curvature(objective)])
     weights = objective._weights(w, "w")
     _check_shares(objective)
-    sums = ResidualSums(*_pass_arguments(objective, transform, 1.0), objective.loss.kernel, weights, bounds)
+    largest = _slope(objective) ** 2, _curvature(objective)
+    seen = _pass_arguments(objective, transform, 1.0)
+    sums = ResidualSums(*seen, objective.loss.kernel, weights, *largest)
     furthest = math.sqrt(len(which))
     return _shares(objective._run(sums)[list(which)], furthest, furthest)
 
