@@ -29,7 +29,6 @@ static int64_t sparse_sgd_workspace_bytes(const struct sparse_rows *rows) {
 #define REAL_IS_F32 1
 #include "vector/real_types.inc.h"
 #include "sparse/sparse_lane_sums.inc.h"
-#include "sparse/sparse_panels.inc.h"
 enum { SPARSE_FLUSH_F32 = FLOAT_ROWS_PER_FLUSH };
 #define VALUE_IS_F32 1
 #define INDEX_IS_I32 1
@@ -52,7 +51,6 @@ enum { SPARSE_FLUSH_F32 = FLOAT_ROWS_PER_FLUSH };
 #define REAL_IS_F32 0
 #include "vector/real_types.inc.h"
 #include "sparse/sparse_lane_sums.inc.h"
-#include "sparse/sparse_panels.inc.h"
 enum { SPARSE_FLUSH_F64 = FLOAT_ROWS_PER_FLUSH };
 #define INDEX_IS_I32 1
 #include "sparse/sparse_types.inc.h"
@@ -94,8 +92,6 @@ enum { SPARSE_FLUSH_F64 = FLOAT_ROWS_PER_FLUSH };
 static const struct sparse_kernels sparse_kernels = {
     .row_norms = BY_TYPE(row_norms, f32, f64),
     .clipped_gradient_sum = BY_TYPE(clipped_gradient_sum, f32, f64),
-    .panel_factors = {panel_factors_f32, panel_factors_f64},
-    .panel_sums = {panel_sums_f32, panel_sums_f64},
     .clipped_loss_sums = BY_TYPE(clipped_loss_sums, f32, f64),
     .predictions = BY_TYPE(predictions, f32, f64),
     .factors = BY_TYPE(factors, f32, f64),

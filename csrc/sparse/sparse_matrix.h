@@ -6,8 +6,6 @@
 
 enum index_type { INDEX_I32 = 0, INDEX_I64 = 1, N_INDEX_TYPES = 2 };
 
-struct panel_store;
-
 struct sparse_matrix {
     const void *values;    /* n_entries */
     const int64_t *starts; /* n_rows + 1: row i is entries starts[i] .. starts[i + 1] - 1 */
@@ -15,7 +13,6 @@ struct sparse_matrix {
     int64_t n_rows, n_columns, n_entries;
     enum real_type type;
     enum index_type index;
-    struct panel_store *store; /* see column_panels.h; or NULL */
 };
 
 /* Temporal locality of prefetched memory: read again soon; read once, kept out of L1; or read once,

@@ -10,15 +10,13 @@
 #include "memory/buffer_pool.h"
 #include "passes/ranges.h"
 #include "passes/threads.h"
-#include "sparse/column_panels.h"
 #include "sparse/sparse_passes.h"
 #include "sparse/sparse_rows.h"
 
 enum {
     ENTRIES_PER_TASK = 1 << 15,
-    ROWS_PER_TASK = 16,         /* a block: tasks are multiples of it */
-    COLUMNS_PER_TASK = 1 << 12, /* whole groups of column_permutation.h */
-    LINE = ALIGNMENT / sizeof(float)
+    ROWS_PER_TASK = 16, /* a block: tasks are multiples of it */
+    COLUMNS_PER_TASK = 1 << 12
 };
 
 static struct sparse_rows sparse_rows_of(const struct dense_rows *dense) {
@@ -77,7 +75,6 @@ static int threads_of(const struct tasks *tasks, int n_threads) {
 static _Atomic(struct pool_buffer *) pooled_zeros;   /* the threads' sums, always zeros */
 static _Atomic(struct pool_buffer *) pooled_weights; /* packed weights */
 static _Atomic(struct pool_buffer *) pooled_factors; /* of all rows */
-static _Atomic(struct pool_buffer *) pooled_sums, pooled_products;
 
 static int64_t pack_floats(const double *w, int64_t begin, int64_t end, int64_t width,
                            float *packed) {
@@ -185,89 +182,10 @@ static int add_by_rows(sparse_pass_fn *kernel, const struct sparse_rows *rows,
     return 0;
 }
 
-/* Buffers of a pass by panels. */
-struct panel_scratch {
-    struct pool_buffer *weights, *sums; /* in the order of the panels */
-    struct pool_buffer *products;       /* a workspace per thread */
-    struct pool_buffer *factors;        /* of all rows */
-};
-
-static void return_panel_scratch(struct panel_scratch *scratch) {
-    return_buffer(&pooled_weights, scratch->weights);
-    return_buffer(&pooled_sums, scratch->sums);
-    return_buffer(&pooled_products, scratch->products);
-    return_buffer(&pooled_factors, scratch->factors);
-}
-
-/* Returns 0 when memory ran out. */
-static int take_panel_scratch(struct panel_scratch *scratch, const struct column_panels *panels,
-                              int64_t n_rows, size_t size, int64_t reals_per_thread,
-                              int n_threads) {
-    const int64_t n_places = panels->order.n_places;
-    scratch->weights = take_buffer(&pooled_weights, (size_t)n_places * size);
-    scratch->sums = take_buffer(&pooled_sums, (size_t)n_places * sizeof(int64_t));
-    scratch->products =
-        take_buffer(&pooled_products, (size_t)(reals_per_thread * n_threads) * size);
-    scratch->factors = take_buffer(&pooled_factors, (size_t)n_rows * size);
-    return scratch->weights && scratch->sums && scratch->products && scratch->factors;
-}
-
-/* First the factors of all rows, row panel by row panel, then the sums, column panel by column
- * panel. Returns 1 without a result if weights became infinite: their products with zeros that are
- * not stored are known only row by row. */
-static int add_by_panels(const struct sparse_kernels *kernels, enum real_type type,
-                         struct panel_pass *pass, int n_threads, int64_t *sum_out) {
-    const struct column_panels *panels = pass->panels;
-    const struct dense_rows *rows = pass->rows;
-    const int64_t size = real_bytes(type);
-    const int64_t reals =
-        row_panel_workspace_rows(&panels->order) * round_up(panels->rows_per_row_panel, LINE);
-    struct panel_scratch scratch;
-    struct tasks row_panels, columns, by_panel;
-    _Atomic int64_t intercept_sum = 0, infinite = 0;
-    int status = -1;
-    open_tasks(&row_panels, panels->n_row_panels, 1);
-    open_tasks(&columns, rows->n_columns, COLUMNS_PER_TASK);
-    const int team = threads_of(&row_panels, n_threads);
-    if (take_panel_scratch(&scratch, panels, rows->n_rows, (size_t)size, reals, team)) {
-        FOR_EACH_TASK(columns, threads_of(&columns, n_threads),
-                      infinite += permute_weights(&panels->order, type, pass->pass->w, begin, end,
-                                                  scratch.weights->memory))
-        status = infinite > 0;
-    }
-    if (status == 0) {
-        pass->weights = scratch.weights->memory;
-        pass->factors = scratch.factors->memory;
-        FOR_EACH_TASK(row_panels, team,
-                      intercept_sum += kernels->panel_factors[type](
-                          pass, begin, scratch.products->memory + this_thread() * reals * size))
-        open_tasks(&by_panel, panels->n_panels, 1);
-        FOR_EACH_TASK(by_panel, threads_of(&by_panel, n_threads),
-                      kernels->panel_sums[type](pass, begin, (int64_t *)scratch.sums->memory))
-        open_tasks(&columns, rows->n_columns, COLUMNS_PER_TASK);
-        FOR_EACH_TASK(columns, threads_of(&columns, n_threads),
-                      restore_sums(&panels->order, (const int64_t *)scratch.sums->memory, begin,
-                                   end, sum_out))
-        if (rows->intercept)
-            sum_out[rows->n_columns] = intercept_sum;
-    }
-    return_panel_scratch(&scratch);
-    return status;
-}
-
 static int clipped_gradient_sum(const struct kernel_table *kernels, enum real_type type,
                                 const struct dense_rows *dense, const struct pass *pass,
                                 int n_threads, void *out) {
     struct sparse_rows rows = sparse_rows_of(dense);
-    struct panel_pass by_panels = {
-        .rows = dense, .pass = pass, .intercept = intercept_of(dense, pass->w)};
-    if (!dense->batch && !dense->multiplicity)
-        by_panels.panels = panels_for_pass(rows.matrix, n_threads);
-    if (by_panels.panels) {
-        const int status = add_by_panels(kernels->sparse, type, &by_panels, n_threads, out);
-        if (status <= 0)
-            return status;
-    }
     struct pool_buffer *owned;
     int status = pack_weights(&rows, type, n_threads, pass->w, NULL, &owned);
     if (status == 0)

@@ -1,7 +1,6 @@
 /* The passes with kernels for sparse rows (sparse_rows.h). Results do not depend on n_threads and
  * are those of other representations of the same matrix (run_pass.h), bit for bit. Memory: the
- * dimension per thread, or with column_panels.h three times the dimension and one number per row.
- */
+ * dimension per thread. */
 #ifndef DPERM_SPARSE_PASSES_H
 #define DPERM_SPARSE_PASSES_H
 

@@ -7,7 +7,6 @@
 #ifndef DPERM_SPARSE_ROWS_H
 #define DPERM_SPARSE_ROWS_H
 
-#include "sparse/column_panels.h"
 #include "kernel_table.h"
 #include "sparse/sparse_matrix.h"
 
@@ -30,26 +29,6 @@ struct sparse_rows {
 /* As pass_fn. In clipped_loss_sums with kept predictions the weights are the direction alone. */
 typedef void sparse_pass_fn(const struct sparse_rows *rows, int64_t begin, int64_t end,
                             const struct pass *pass, void *out);
-
-/* A clipped gradient sum by panels, over all rows, with multiplicity 1. Weights and factors are
- * reals of the type of the rows; weights and sums are in the order of the panels. */
-struct panel_pass {
-    const struct dense_rows *rows;
-    const struct column_panels *panels;
-    const struct pass *pass;
-    const void *weights;
-    double intercept;
-    void *factors; /* n_rows */
-};
-
-/* factors[i] = the s_i of clipped_gradient_sum for the rows of a row panel, 0 for rows that do not
- * count. Returns the sum of round(s_i / grid). The workspace has room for
- * row_panel_workspace_rows() times rows_per_row_panel reals. */
-typedef int64_t panel_factors_fn(const struct panel_pass *pass, int64_t row_panel, void *workspace);
-
-/* sum_out[place] = sum over all rows of round(factors[i] x_ij / grid), for the columns j of a
- * panel. */
-typedef void panel_sums_fn(const struct panel_pass *pass, int64_t panel, int64_t *sum_out);
 
 /* factor_out[i - begin] = loss'(p_i) min(1, row_norm / norms[i]) rounded to the type of the
  * arithmetic; sums[0] += the factors, and with_loss, sums[1] += the losses. */
@@ -78,8 +57,6 @@ typedef int64_t sparse_sgd_workspace_bytes_fn(const struct sparse_rows *rows);
 struct sparse_kernels {
     sparse_pass_fn *BY_TYPE(row_norms), *BY_TYPE(predictions);
     sparse_pass_fn *BY_TYPE(clipped_gradient_sum), *BY_TYPE(clipped_loss_sums);
-    panel_factors_fn *panel_factors[N_REAL_TYPES];
-    panel_sums_fn *panel_sums[N_REAL_TYPES];
     /* In the arithmetic of the rows, and in double for any rows. */
     sparse_factors_fn *BY_TYPE(factors), *BY_TYPE(precise_factors);
     sparse_add_columns_fn *BY_TYPE(add_columns), *BY_TYPE(precise_add_columns);

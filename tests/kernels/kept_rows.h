@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sparse/column_panels.h"
 #include "dense/columns_matrix.h"
 #include "dense/row_blocks.h"
 #include "passes/run_pass.h"
@@ -38,7 +37,6 @@ struct kept_rows {
     enum real_type type; /* of the dense rows that are represented */
     int64_t n_rows, n_columns;
     struct sparse_matrix sparse;
-    struct panel_store panels;
     struct columns_matrix columns;
     struct tabular_matrix table;
 };
@@ -169,7 +167,7 @@ static void make_sparse(const struct program *program, enum real_type type, enum
     keep_sparse(&sparse, kept);
 }
 
-/* So wide that gradients are summed by column panels, in 16 row panels. Column indices increase in
+/* So wide that kernels prefetch weights for later entries. Column indices increase in
  * steps of up to 2 * WIDE_COLUMNS / WIDE_PER_ROW, so that some rows have fewer entries. */
 enum { WIDE_ROWS = 16 * 1024 + 9, WIDE_COLUMNS = (1 << 14) + 77, WIDE_PER_ROW = 8 };
 
@@ -193,9 +191,8 @@ static void make_wide_sparse(const struct program *program, enum real_type type,
     for (int64_t i = 0; i < WIDE_ROWS; i++)
         for (int64_t k = starts[i]; k < starts[i + 1]; k++)
             put_real(type, values, k, entry_of_row(program, i, columns[k], WIDE_COLUMNS));
-    kept->panels = (struct panel_store){0};
-    const struct sparse_matrix sparse = {values, starts, columns,   WIDE_ROWS,    WIDE_COLUMNS,
-                                         at,     type,   INDEX_I32, &kept->panels};
+    const struct sparse_matrix sparse = {values,       starts, columns, WIDE_ROWS,
+                                         WIDE_COLUMNS, at,     type,    INDEX_I32};
     keep_sparse(&sparse, kept);
 }
 

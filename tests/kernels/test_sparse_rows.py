@@ -1,7 +1,6 @@
 """Sums over sparse rows: the integers of the dense matrix, bit for bit."""
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from reference.kernel_calls import (
     exact_passes,
     gradient_integers,
     intercepts,
-    loss_integers,
     plain_sums,
     weights,
 )
@@ -144,136 +142,23 @@ def test_the_test_data_are_sparse_and_uneven():
     assert 0 < (norms > 1.5).sum() < 100
 
 
-# -- column panels ----------------------------------------------------------------------------------
-
-PASSES_BEFORE_PANELS = 8
-
-
-def wide_problem(n_rows, width, per_row, dtype, index=np.int32, law="uniform"):
-    """Enough columns and entries for panels. With Zipf's law a few columns have most entries."""
-    rng = np.random.default_rng([n_rows, width])
-    size = (n_rows, per_row)
-    columns = rng.integers(0, width, size) if law == "uniform" else (rng.zipf(1.3, size) - 1) % width
-    starts = np.arange(0, n_rows * per_row + 1, per_row)
-    matrix = sp.csr_array(
-        (rng.normal(size=columns.size).astype(dtype), columns.ravel(), starts), (n_rows, width)
-    )
-    matrix.sum_duplicates()
-    matrix.indices, matrix.indptr = matrix.indices.astype(index), matrix.indptr.astype(index)
-    y = np.where(rng.random(n_rows) < 0.5, -1.0, 1.0).astype(dtype)
-    return matrix, y, rng.normal(size=width + 1) / 4
-
-
-def gradient_by_panels(matrix, y, w, *, intercept=True, threads=2, panels=True, **options):
-    """The sum, which is the same in all passes, of which the last use panels, and the number of panels."""
-    rows, w = bind_sparse(matrix, y, intercept, 1.5, threads), weights(w, matrix, intercept)
-    grid = GRIDS[matrix.dtype]
-    sums = [
-        gradient_integers(rows, "logistic", w, CLIP, grid, threads, **options)
-        for _ in range(PASSES_BEFORE_PANELS + 2)
-    ]
-    for later in sums[1:]:
-        np.testing.assert_array_equal(later, sums[0])
-    assert (rows.x.n_panels > 0) == panels
-    return sums[0], rows.x.n_panels
-
-
-@dtypes
-@intercepts
-@pytest.mark.parametrize("law", ["uniform", "Zipf"])
-@pytest.mark.parametrize("width", [20_000, 65_537, 200_003])
-def test_sums_by_panels_are_those_of_rows(instruction_set, dtype, intercept, law, width):
-    index = (np.int32, np.int64)[width % 2]
-    matrix, y, w = wide_problem(2000, width, 60, dtype, index, law)
-    gradient, n_panels = gradient_by_panels(matrix, y, w, intercept=intercept)
-    assert n_panels >= max(4, width / 2**15)
-    assert np.count_nonzero(gradient) > 1000
+# -- wide rows --------------------------------------------------------------------------------------
 
 
 @dtypes
 @pytest.mark.parametrize("beyond", [0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 71, 95, 127, 511])
-def test_panels_know_the_last_columns(dtype, beyond):
+def test_the_last_columns_of_wide_rows(dtype, beyond):
     """The partial sum of a column depends on how the width is split into units of lanes."""
     width = 2**14 + beyond
-    matrix, y, w = wide_problem(1500, width - 100, 40, dtype)
-    last = sp.csr_array(np.linspace(-1, 1, 150_000, dtype=dtype).reshape(1500, 100))
-    gradient_by_panels(sp.hstack([matrix, last], format="csr"), y, np.append(w, w[:100]))
+    matrix, y, w, direction = problem(50, width - 100, 0.005, dtype, seed=beyond)
+    last = sp.csr_array(np.linspace(-1, 1, 5000, dtype=dtype).reshape(50, 100))
+    both = sp.hstack([matrix, last], format="csr")
+    assert_equal_to_dense(both, y, np.append(w, w[:100]), np.append(direction, w[:100]))
 
 
-@dtypes
-def test_infinite_weights_are_known_to_panels(dtype):
-    """A weight that overflows a float makes predictions of all records without an entry there NaN."""
-    matrix, y, w = wide_problem(2000, 20_000, 60, dtype)
-    w[matrix.indices[5]] = 1e300
-    gradient_by_panels(matrix, y, w)
-
-
-@dtypes
-@pytest.mark.parametrize("threads", [1, 2, 3, 7])
-def test_panels_of_several_row_panels(dtype, threads):
-    """Threads build and read panels in parallel; the number of threads does not matter."""
-    matrix, y, w = wide_problem(150_000, 20_000, 3, dtype)
-    assert gradient_by_panels(matrix, y, w, threads=threads)[1] > 1
-
-
-@dtypes
-def test_panels_leave_out_rows_that_do_not_count(dtype):
-    matrix, y, w = wide_problem(2000, 20_000, 60, dtype)
-    matrix.data[matrix.indptr[3]] = np.nan
-    matrix.data[matrix.indptr[5]] = np.inf
-    too_long = slice(matrix.indptr[7], matrix.indptr[8])
-    matrix.data[too_long] = np.finfo(dtype).max  # its norm overflows the type
-    y[11] = np.nan
-    keep = np.setdiff1d(np.arange(2000), [3, 5, 11])
-    gradient, alone = gradient_by_panels(matrix, y, w)[0], gradient_by_panels(matrix[keep], y[keep], w)[0]
-    np.testing.assert_array_equal(gradient, alone)
-
-
-@dtypes
-def test_panels_heed_norms_given_for_clipping_and_keep_predictions(dtype):
-    matrix, y, w = wide_problem(2000, 20_000, 60, dtype)
+def test_threads_share_wide_sums():
+    matrix, y, w, _ = problem(20_000, 20_000, 0.0005, np.float64)
     rows = bind_sparse(matrix, y, True, 1.5)
-    gradient_by_panels(matrix, y, w, clip_norms=rows.norms * 1.25 + 0.1)
-    at, direction = weights(w, matrix, True), weights(w[::-1].copy(), matrix, True)
-    grid, lines = GRIDS[matrix.dtype], []
-    for _ in range(PASSES_BEFORE_PANELS + 2):
-        gradient_integers(rows, "logistic", at, CLIP, grid, 2, keep_predictions=True)
-        lines.append(loss_integers(rows, "logistic", at, direction, CLIP, grid, 2))
-    assert rows.x.n_panels > 0
-    np.testing.assert_array_equal(lines[-1], lines[0])
-
-
-def test_batches_and_counts_stay_with_rows():
-    """They neither use nor build panels, and panels of whole passes do not change their results."""
-    matrix, y, w = wide_problem(2000, 20_000, 60, np.float64)
-    rows, batch = bind_sparse(matrix, y, True, 1.5, 2), np.arange(0, 2000, 3)
-    counted = bind_sparse(matrix, y, True, 1.5, 2, counts=np.full(2000, 3))
-
-    def often(rows, **option):
-        for _ in range(PASSES_BEFORE_PANELS + 2):
-            last = gradient_integers(rows, "logistic", w, CLIP, GRIDS[matrix.dtype], 2, **option)
-        return last
-
-    before = often(rows, batch=batch)
-    assert rows.x.n_panels == 0
-    once, thrice = often(rows), often(counted)
-    assert rows.x.n_panels > 0 == counted.x.n_panels
-    np.testing.assert_array_equal(often(rows, batch=batch), before)
-    np.testing.assert_array_equal(thrice, 3 * once)
-
-
-@pytest.mark.parametrize(("n_rows", "width", "per_row"), [(4000, 16_000, 60), (5, 10**6, 2)])
-def test_matrices_that_panels_would_not_help_have_none(n_rows, width, per_row):
-    """Few columns, or hardly more entries than tiles."""
-    gradient_by_panels(*wide_problem(n_rows, width, per_row, np.float64), panels=False)
-
-
-def test_threads_that_pass_together_make_panels_once():
-    matrix, y, w = wide_problem(2000, 20_000, 60, np.float64)
-    rows, grid = bind_sparse(matrix, y, True, 1.5), GRIDS[matrix.dtype]
-    with ThreadPoolExecutor(8) as pool:
-        work = [pool.submit(gradient_integers, rows, "logistic", w, CLIP, grid) for _ in range(64)]
-        sums = [each.result() for each in work]
-    assert rows.x.n_panels > 0
+    sums = [gradient_integers(rows, "logistic", w, CLIP, GRIDS[matrix.dtype], k) for k in (1, 2, 3, 7)]
     for each in sums[1:]:
         np.testing.assert_array_equal(each, sums[0])

@@ -83,7 +83,6 @@ cdef class SparseSource(MatrixSource):
     """
 
     cdef sparse_matrix sparse
-    cdef panel_store store
 
     def __init__(self, values, columns, starts, int64_t n_columns):
         self.arrays = (values, columns, starts)
@@ -93,20 +92,11 @@ cdef class SparseSource(MatrixSource):
         self.sparse.n_entries = values.shape[0]
         self.sparse.type = REAL_F32 if values.dtype == np.float32 else REAL_F64
         self.sparse.index = INDEX_I32 if columns.dtype == np.int32 else INDEX_I64
-        self.sparse.store = &self.store
         self.source.matrix, self.source.expand = &self.sparse, expand_sparse
         self.source.representation = <representation>REPRESENTATION_SPARSE
         self.shape = self.sparse.n_rows, n_columns
         self.size = values.size
         self.dtype = values.dtype
-
-    def __dealloc__(self):
-        free_panels(&self.store)
-
-    @property
-    def n_panels(self):
-        """Number of column panels for gradients (csrc/sparse/column_panels.h); 0 if they go row by row."""
-        return count_panels(&self.store)
 
     def fault(self):
         """``(fault, row)``: the worst of None, "not canonical" and "out of range", and its first row."""

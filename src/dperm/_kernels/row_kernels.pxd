@@ -74,14 +74,6 @@ cdef extern from "kernel_table.h" nogil:
     const kernel_table *chosen "kernels_in_use"
 
 
-cdef extern from "sparse/column_panels.h" nogil:
-    struct panel_store:
-        pass
-
-    int64_t count_panels(const panel_store *)
-    void free_panels(panel_store *)
-
-
 cdef extern from "sparse/sparse_matrix.h" nogil:
     enum index_type:
         INDEX_I32
@@ -96,7 +88,6 @@ cdef extern from "sparse/sparse_matrix.h" nogil:
         int64_t n_entries
         real_type type
         index_type index
-        panel_store *store
 
     enum sparse_fault:
         SPARSE_SOUND

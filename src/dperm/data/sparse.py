@@ -27,10 +27,6 @@ class SparseMatrixRows(DenseMatrixRows):
 
     Gradients, losses along a line, predictions and steps of stochastic gradient descent read the stored
     entries alone; the other passes make blocks of rows dense.
-
-    For wide data the ninth gradient pass over all records copies the entries into panels of columns, which
-    takes as long as ten to twenty gradients and speeds up later ones. The copy takes 4 bytes per entry beside
-    its value and is made only if it is at most 1 GiB. The integers are the same.
     """
 
     @property
