@@ -1,4 +1,4 @@
-"""A compact form of the records, built once a fit has made enough passes to justify the time it takes."""
+"""Identical records merged, once a fit has made enough passes to justify the time it takes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.data.aggregation import aggregate, grouped_by_zeros
+from dperm.data.aggregation import aggregate
 from dperm.data.multiplicity import Multiplicity
-from dperm.data.one_hot import as_table, nonzero_share
 from dperm.data.passes import Pass
 from dperm.data.rows import RowSettings, RowsInMemory
 from dperm.data.sources import rows_of
@@ -21,12 +20,11 @@ _PASSES_AHEAD = 4 * _PASSES_BEFORE  # with so many to come it is built at once
 _SAMPLE_SIZE = 1024  # records; the whole data repeat no less than a sample does
 _MIN_RECORDS = _PASSES_BEFORE * _SAMPLE_SIZE
 _MIN_SAVING = 0.25  # of the records
-_DENSEST = 1 / 6  # share of nonzero entries of a dense matrix up to which a table of codes is faster to read
 _MAX_NUMBERS = 1 << 27  # in the copy: 1 GiB
 
 
 class CompactRows:
-    """Identical records merged into rows with a multiplicity, and one-hot columns replaced by codes.
+    """Identical records merged into rows with a multiplicity.
 
     A pass over the compact rows gives the sums of a pass over the records, bit for bit. Its time reveals how
     many records are identical, just as the time of any fit reveals how many there are.
@@ -46,7 +44,6 @@ class CompactRows:
         self._matrix, self._y, self._settings, self._n_entries = matrix, y, settings, n_entries
         self._passes_left = _PASSES_BEFORE if len(y) >= _MIN_RECORDS else -1
         self._rows: RowsInMemory | None = None
-        self._nonzero = 0.0
 
     def expect(self, passes: int) -> None:
         """Build at the next pass if many passes are to come."""
@@ -61,35 +58,25 @@ class CompactRows:
             self._passes_left -= 1
         elif self._passes_left == 0:
             self._passes_left = -1
-            self._rows = self._built(pass_)
+            try:
+                self._rows = self._merged()
+            except MemoryError:  # the budget is spent already, and the fit can do without
+                self._rows = None
         return self._rows if self._rows is not None and self._serves(pass_, self._rows) else None
 
     def _serves(self, pass_: Pass, rows: RowsInMemory) -> bool:
-        """Whether a pass may read these rows and is faster for it."""
-        if rows.n_stored == len(self._y):
-            return self._nonzero <= _DENSEST
-        norms = getattr(pass_, "clip_norms", None)  # one per row that was read when they were computed
+        """Whether a pass may read these rows: it keeps norms of the rows for which they were computed."""
+        norms = getattr(pass_, "clip_norms", None)
         return norms is None or len(norms) == rows.n_stored
 
-    def _built(self, pass_: Pass) -> RowsInMemory | None:
-        """Compact rows that this pass can read; None where they would save little."""
-        try:
-            merged = self._merged(pass_)
-            return self._tabular(pass_) if merged is None else merged
-        except MemoryError:  # the budget is spent already, and the fit can do without
-            return None
-
-    def _merged(self, pass_: Pass) -> RowsInMemory | None:
+    def _merged(self) -> RowsInMemory | None:
+        """The merged records; None where that would save little."""
         n = len(self._y)
         sample = np.arange(0, n, n // _SAMPLE_SIZE)
         distinct = len(aggregate(self._matrix[sample], self._keys[sample], n_threads=1)[1]) / sample.size
         if distinct > 1.0 - _MIN_SAVING or distinct * self._n_entries > _MAX_NUMBERS:
             return None
         X, keys, counts = aggregate(self._matrix, self._keys, n_threads=self._settings.n_threads)
-        table = as_table(X) if nonzero_share(X) <= _DENSEST else None
-        if table is not None:
-            order = grouped_by_zeros(table, counts)
-            X, keys, counts = table[order], keys[order], counts[order]
         settings = replace(self._settings, multiplicity=Multiplicity(counts))
         if keys.dtype.names is None:
             return cast(RowsInMemory, rows_of(X, keys, settings))
@@ -97,11 +84,6 @@ class CompactRows:
         targets, weights = (np.ascontiguousarray(keys[name]) for name in ("target", "weight"))
         settings = replace(settings, weights=replace(settings.weights, each=weights))
         return cast(RowsInMemory, rows_of(X, targets, settings))
-
-    def _tabular(self, pass_: Pass) -> RowsInMemory | None:
-        self._nonzero = nonzero_share(self._matrix)
-        table = as_table(self._matrix) if self._nonzero <= _DENSEST else None
-        return None if table is None else cast(RowsInMemory, rows_of(table, self._y, self._settings))
 
     @property
     def _keys(self) -> NDArray[Any]:
