@@ -11,23 +11,21 @@ from dperm.algorithms import noisy_gd
 from dperm.data import scan_parquet
 from dperm.errors import DataError
 from dperm.objective.gradients import clipped_gradient_sum
-from reference.awkward_arrays import memory_mapped, ordinary
+from reference.awkward_arrays import ordinary
 from reference.record_files import in_parquet_files
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows does not let a mapped file change")
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows does not let an open file change")
 
 N, D = 1003, 40
 W = np.full(D, 0.1)
 X, Y, *_ = ordinary(N, D, np.float32)
-# The name of the file that changes, by what reads it first.
-FILES = ["map.npy", "0.parquet", "2.parquet"]
+# The names of the files that change.
+FILES = ["0.parquet", "2.parquet"]
 files = pytest.mark.parametrize("name", FILES)
 
 
-def objective_of(name, folder):
-    """An objective that reads that file in the folder, and possibly others."""
-    if name == "map.npy":
-        return Objective("logistic", memory_mapped(X, folder / name), Y)
+def objective_of(folder):
+    """An objective that reads files in the folder."""
     return Objective("logistic", scan_parquet(in_parquet_files(folder, X, Y), label="y", chunk_rows=50))
 
 
@@ -66,7 +64,7 @@ changes = pytest.mark.parametrize("change", [truncate, append, overwrite, replac
 @changes
 @files
 def test_a_change_between_passes(tmp_path, name, change):
-    objective = objective_of(name, tmp_path)
+    objective = objective_of(tmp_path)
     clipped_gradient_sum(objective, W, 0.3)
     change(tmp_path / name)
     for _ in range(2):
@@ -78,7 +76,7 @@ def test_a_change_between_passes(tmp_path, name, change):
 @pytest.mark.parametrize(("name", "at"), [("2.parquet", 0), ("0.parquet", N)], ids=["at first", "at last"])
 def test_a_change_during_a_pass(tmp_path, name, at, change):
     """A change during the work on the first part, or after the last record was read."""
-    objective, seen = objective_of(name, tmp_path), []
+    objective, seen = objective_of(tmp_path), []
 
     def look(part, here):
         seen.append(here)
@@ -93,7 +91,7 @@ def test_a_change_during_a_pass(tmp_path, name, at, change):
 @changes
 @files
 def test_nothing_is_released_after_a_change(tmp_path, name, change):
-    objective, ledger, released = objective_of(name, tmp_path), Ledger(1.0, 1e-6, allow_seeded=True), []
+    objective, ledger, released = objective_of(tmp_path), Ledger(1.0, 1e-6, allow_seeded=True), []
 
     def callback(values):
         released.append(values)

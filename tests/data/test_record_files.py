@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import dperm
 from dperm import Objective, algorithms
 from dperm.data import scan_csv, scan_parquet
-from dperm.data.files import arrow_tables
 from dperm.data.passes import Pass
 from dperm.errors import DataError, PrivacyWarning
 from dperm.mechanisms.batches import SecretBatches
@@ -457,12 +456,3 @@ def test_a_schema_encodes_every_chunk(tmp_path):
         Objective("logistic", scan_parquet(tmp_path / "t.parquet", label="y", schema=narrow, chunk_rows=128))
     with pytest.raises(ValueError, match="columns and schema cannot both be given"):
         scan_parquet(tmp_path / "t.parquet", label="y", schema=schema, columns=["age"])
-
-
-def test_blocks_of_text_are_in_memory_of_arrow():
-    """Arrow's threads may release blocks while Python exits."""
-    text = bytes(range(256)) * 4
-    references = sys.getrefcount(text)
-    own = arrow_tables._in_memory_of_arrow(pa.py_buffer(text))
-    assert own.to_pybytes() == text
-    assert sys.getrefcount(text) == references

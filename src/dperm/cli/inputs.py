@@ -28,7 +28,7 @@ from dperm.data.files.arrow_tables import (
     pyarrow,
 )
 from dperm.data.files.file_kinds import check_is_csv
-from dperm.data.mapped import MappedFiles
+from dperm.data.files.unchanged_files import UnchangedFiles
 from dperm.errors import DataError
 
 _PARQUET = (".parquet", ".pq")
@@ -94,9 +94,9 @@ class Inputs:
 
     def batches(self, types: Mapping[str, Any]) -> Iterator[Any]:
         """Record batches of some columns."""
-        files = MappedFiles(self.paths)
+        files = UnchangedFiles(self.paths)
         with files.unchanged():
-            yield from self.tables(types).batches(files, threads=True)
+            yield from self.tables(types).batches(threads=True)
 
     def table(self, types: Mapping[str, Any]) -> Any:
         """Some columns in memory."""
@@ -108,11 +108,11 @@ class Inputs:
         if self.separator is None:
             return dict.fromkeys(self.names)
         found: dict[str, set[Any]] = {name: set() for name in self.names}
-        files = MappedFiles(self.paths)
+        files = UnchangedFiles(self.paths)
         with files.unchanged():
             # Without types, Arrow infers those of each block from its cells.
             blocks = CsvTables(self.paths, {}, _BLOCK_BYTES, self.separator, True, self.decimal)
-            for batch in blocks.batches(files, threads=True):
+            for batch in blocks.batches(threads=True):
                 for field in batch.schema:
                     found[field.name].add(field.type)
         return {name: _common_type(types) for name, types in found.items()}

@@ -11,7 +11,6 @@ from dperm._kernels.record_kernels import distinct_records
 from dperm._kernels.threads import check_n_threads, threads_for
 from dperm.data.dask_collections import is_dask_collection
 from dperm.data.dense import as_matrix
-from dperm.data.mapped import in_memory, mapped_array
 from dperm.data.rows import is_streamed
 from dperm.data.sparse import as_csr, is_sparse
 from dperm.data.tabular import TabularMatrix
@@ -81,14 +80,10 @@ def aggregate(
     """
     check_n_threads(n_threads)
     _check_in_memory(X, y)
-    targets = np.require(in_memory(y), requirements=["C", "ALIGNED"])
+    targets = np.require(y, requirements=["C", "ALIGNED"])
     if targets.dtype.hasobject or targets.dtype.itemsize == 0:
         raise DataError(f"y must hold values of a fixed size, got dtype {targets.dtype}: convert it first")
-    mapped = mapped_array(X)
-    if mapped is None:
-        return _merged(X, targets, n_threads)
-    with mapped.files.unchanged():
-        return _merged(mapped.array, targets, n_threads)
+    return _merged(X, targets, n_threads)
 
 
 def _check_in_memory(X: Any, y: Any) -> None:

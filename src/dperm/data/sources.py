@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dperm.data.dense import dense_rows
-from dperm.data.mapped import guarded_rows, in_memory, mapped_array
 from dperm.data.multiplicity import Multiplicity
 from dperm.data.rows import Rows, RowSettings, RowSource, is_source, is_streamed
 from dperm.data.sparse import as_csr, is_sparse, sparse_rows
@@ -33,22 +32,14 @@ def rows_of(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSettings
         )
     rows: Rows
     if is_sparse(X):
-        rows = sparse_rows(X, in_memory(y), settings)
+        rows = sparse_rows(X, y, settings)
     elif is_source(X):
         rows = X.rows(y, settings)
     else:
-        rows = _array_rows(X, y, settings)
+        rows = dense_rows(X, y, settings)
     if counts is not None and rows.n_rows != counts.n_records:
         raise DataError(f"X of type {type(X).__name__} takes no counts")
     return rows
-
-
-def _array_rows(X: Any, y: ArrayLike | None, settings: RowSettings) -> Rows:
-    targets = in_memory(y)
-    mapped = mapped_array(X)
-    if mapped is not None:
-        return guarded_rows(mapped, lambda matrix: dense_rows(matrix, targets, settings))
-    return dense_rows(X, targets, settings)
 
 
 def _without_empty_rows(
@@ -56,7 +47,7 @@ def _without_empty_rows(
 ) -> tuple[Any, Any, RowSettings]:
     """A copy without the rows of multiplicity 0, which must have no influence at all."""
     matrix: Any = as_csr(X) if is_sparse(X) else X if is_source(X) else np.asarray(X)
-    targets = np.asarray(in_memory(y))
+    targets = np.asarray(y)
     if matrix.shape[:1] + targets.shape != 2 * counts.each.shape:
         raise DataError(
             f"counts, X and y must have one entry per row, got shape {counts.each.shape} for counts and "
@@ -65,9 +56,4 @@ def _without_empty_rows(
     present = np.flatnonzero(counts.each)
     weights = None if settings.weights is None else settings.weights.among(present)
     settings = replace(settings, multiplicity=Multiplicity(counts.each[present]), weights=weights)
-    targets = targets[present]
-    mapped = mapped_array(matrix)
-    if mapped is None:
-        return matrix[present], targets, settings
-    with mapped.files.unchanged():
-        return mapped.array[present], targets, settings
+    return matrix[present], targets[present], settings

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from dperm.accounting.ledger.records import rows_of
 from dperm.data.dask_collections import as_array, blocks_of, is_dask_collection, task
 from dperm.data.files.record_files import RecordFiles
-from dperm.data.mapped import mapped_array
 from dperm.data.multiplicity import Multiplicity
 from dperm.data.readable import check_readable
 from dperm.data.sparse import as_csr, is_sparse
@@ -86,9 +84,7 @@ def _blocks(X: Any, y: Any, counts: Any) -> Iterator[Block]:
         return
     if y is None:
         raise DataError("y must be given: one target per record")
-    mapped = mapped_array(X)
-    with nullcontext() if mapped is None else mapped.files.unchanged():
-        yield from _rows_in_memory(X if mapped is None else mapped.array, y, counts)
+    yield from _rows_in_memory(X, y, counts)
 
 
 def _rows_in_memory(X: Any, y: Any, counts: Any) -> Iterator[Block]:

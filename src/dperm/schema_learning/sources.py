@@ -15,7 +15,7 @@ from dperm.data.ahead import one_ahead
 from dperm.data.dask_collections import added_up, delayed_blocks, is_dask_collection, task
 from dperm.data.files.arrow_tables import CsvTables, Tables, pyarrow
 from dperm.data.files.record_files import RecordFiles
-from dperm.data.mapped import MappedFiles
+from dperm.data.files.unchanged_files import UnchangedFiles
 from dperm.data.schema.table_columns import Category, as_frame, read_columns
 from dperm.errors import DataError
 from dperm.schema_learning.bounds import Histogram, Integers
@@ -212,7 +212,7 @@ class FileSource:
         self.label, self._tables = label, tables
         if isinstance(self._tables, CsvTables):
             self._tables = dataclasses.replace(self._tables, column_types=_csv_types(self._tables, kinds))
-        self._files = MappedFiles(self._tables.paths)
+        self._files = UnchangedFiles(self._tables.paths)
 
     def types(self) -> dict[str, str]:
         """What each column of the first file holds."""
@@ -221,7 +221,7 @@ class FileSource:
     def total(self, counting: Counting) -> Tally:
         """The counts of all records, chunk by chunk with prefetching."""
         wanted, total = (*counting.numeric, *counting.categorical), counting.zero()
-        batches = self._tables.only(wanted).batches(self._files, threads=True)
+        batches = self._tables.only(wanted).batches(threads=True)
         with self._files.unchanged(), closing(one_ahead(batches, threaded=True)) as each:
             for batch in each:
                 total += counting(pyarrow().Table.from_batches([batch]))

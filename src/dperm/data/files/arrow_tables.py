@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from dperm.data.files.csv_faults import csv_fault
 from dperm.data.files.file_kinds import check_is_csv, check_is_parquet
-from dperm.data.mapped import MappedFiles
 from dperm.data.schema.columns import Numeric, SchemaColumn
 from dperm.errors import DataError
 
@@ -84,45 +83,26 @@ class ParquetTables:
         """The same files with some of the columns."""
         return dataclasses.replace(self, names=names)
 
-    def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
+    def batches(self, *, threads: bool) -> Iterator[Any]:
         """The records of all files in order, as record batches of no more than a chunk."""
         expected = self.types()
         for path in self.paths:
-            with _parquet_file(path, files) as file:
+            with _parquet_file(path) as file:
                 _same_types(_types(file.schema_arrow, self.names, path), expected, path)
                 yield from file.iter_batches(self.chunk_rows, columns=list(self.names), use_threads=threads)
 
 
 @contextmanager
-def _parquet_file(path: Path, files: MappedFiles | None = None) -> Iterator[Any]:
-    parquet = pyarrow().parquet
-    # Pages of a mapped file are decoded in place, others read on demand: memory does not grow with the size
-    # of row groups.
-    mapped = files is not None and files.bytes_of(path) is not None
+def _parquet_file(path: Path) -> Iterator[Any]:
+    # Read on demand: memory does not grow with the size of row groups.
+    reading = {"buffer_size": _READ_BYTES, "pre_buffer": False, "page_checksum_verification": True}
     check_is_parquet(path)
     with (
         _errors_of(path, "Parquet"),
-        _source(path, files) as source,
-        parquet.ParquetFile(
-            source,
-            buffer_size=0 if mapped else _READ_BYTES,
-            pre_buffer=False,
-            page_checksum_verification=True,
-        ) as file,
+        pyarrow().OSFile(str(path)) as source,
+        pyarrow().parquet.ParquetFile(source, **reading) as file,
     ):
         yield file
-
-
-@contextmanager
-def _source(path: Path, files: MappedFiles | None) -> Iterator[Any]:
-    """A file as a source for pyarrow."""
-    content = files.bytes_of(path) if files is not None else None
-    if content is None:
-        with open(path, "rb") as file, pyarrow().PythonFile(file, mode="r") as source:
-            yield source
-    else:
-        with pyarrow().BufferReader(pyarrow().py_buffer(content)) as source:
-            yield source
 
 
 @dataclass(frozen=True)
@@ -149,7 +129,7 @@ class CsvTables:
         """The same files with some of the columns."""
         return dataclasses.replace(self, column_types={name: self.column_types[name] for name in names})
 
-    def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
+    def batches(self, *, threads: bool) -> Iterator[Any]:
         """The records of all files in order, as record batches of about a block.
 
         All threads share one block of text, because pyarrow's streaming reader would decode as many blocks
@@ -158,7 +138,7 @@ class CsvTables:
         for path in self.paths:
             with self._faults_of(path):
                 names = csv_columns(path, self.delimiter)
-                with _source(path, files) as source:
+                with pyarrow().OSFile(str(path)) as source:
                     for index, text in enumerate(_blocks_of_lines(source, self.block_bytes)):
                         yield from self._batches_of(text, names if index else None, threads)
 
@@ -167,7 +147,7 @@ class CsvTables:
         long_lines = b"\n" not in text.slice(0, min(len(text), _SHORT_LINE_BYTES)).to_pybytes()
         block = len(text) if long_lines else max(len(text) // 8, min(len(text), _SHARE_BYTES))
         options = self._options(column_names=names, block_size=block, use_threads=threads)
-        table = pyarrow().csv.read_csv(_in_memory_of_arrow(text), **options)
+        table = pyarrow().csv.read_csv(text, **options)
         table = trimmed_texts(table) if self.trim else table
         return empty_texts_missing(table.combine_chunks()).to_batches()  # type: ignore[no-any-return]
 
@@ -239,10 +219,10 @@ class KeptTables:
         """The same records with some of the columns."""
         return dataclasses.replace(self, whole=self.whole.only(names))
 
-    def batches(self, files: MappedFiles, *, threads: bool) -> Iterator[Any]:
+    def batches(self, *, threads: bool) -> Iterator[Any]:
         """The records that are kept, in order, as record batches of no more than a chunk."""
         row = 0
-        for batch in self.whole.batches(files, threads=threads):
+        for batch in self.whole.batches(threads=threads):
             kept = self.kept[row : row + batch.num_rows]
             row += batch.num_rows
             if kept.any():
@@ -331,17 +311,6 @@ def _blocks_of_lines(source: Any, block_bytes: int) -> Iterator[Any]:
         elif not len(text):  # the file has been truncated
             return
         start, wanted = start + end, block_bytes if end else 2 * wanted
-
-
-def _in_memory_of_arrow(text: Any) -> Any:
-    """A copy of a buffer in memory allocated by Arrow.
-
-    Arrow's threads may drop the last reference to a block while the interpreter exits. For memory owned by
-    Python they would then try to acquire the GIL, which aborts the process.
-    """
-    own = pyarrow().allocate_buffer(len(text))
-    np.frombuffer(own, dtype=np.uint8)[:] = np.frombuffer(text, dtype=np.uint8)
-    return own
 
 
 def _end_of_lines(text: Any) -> int:

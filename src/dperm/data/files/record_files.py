@@ -27,7 +27,7 @@ from dperm.data.files.arrow_tables import (
     parquet_columns,
     pyarrow,
 )
-from dperm.data.mapped import MappedFiles
+from dperm.data.files.unchanged_files import UnchangedFiles
 from dperm.data.names import check_names
 from dperm.data.rows import Rows, RowSettings
 from dperm.data.sources import rows_of
@@ -323,9 +323,9 @@ class RecordFiles:
 
     def _batches(self) -> Iterator[Any]:
         """One pass over the files."""
-        files = MappedFiles(self.tables.paths)
+        files = UnchangedFiles(self.tables.paths)
         with files.unchanged():
-            yield from self.tables.batches(files, threads=True)
+            yield from self.tables.batches(threads=True)
 
     @property
     def matrix_dtype(self) -> np.dtype[Any]:
@@ -368,14 +368,14 @@ class FileParts:
 
     def __init__(self, source: RecordFiles, settings: RowSettings) -> None:
         self._source, self._settings = source, settings
-        self._files = MappedFiles(source.tables.paths)
+        self._files = UnchangedFiles(source.tables.paths)
         self._dtype = source.matrix_dtype
         self._threaded = settings.n_threads != 1
         self._checked = False
 
     def read(self) -> Generator[Part, None, None]:
         """All parts in order; DataError if the files have changed."""
-        batches = self._source.tables.batches(self._files, threads=self._threaded)
+        batches = self._source.tables.batches(threads=self._threaded)
         # The last check follows the work on the last part, so it covers everything that was read.
         with self._files.unchanged(), closing(one_ahead(batches, threaded=self._threaded)) as each:
             first_row = 0
