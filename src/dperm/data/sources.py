@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +36,7 @@ def rows_of(X: ArrayLike | RowSource, y: ArrayLike | None, settings: RowSettings
     elif is_source(X):
         rows = X.rows(y, settings)
     else:
-        rows = dense_rows(X, y, settings)
+        rows = dense_rows(cast(ArrayLike, X), y, settings)
     if counts is not None and rows.n_rows != counts.n_records:
         raise DataError(f"X of type {type(X).__name__} takes no counts")
     return rows
