@@ -98,7 +98,7 @@ epsilons, scores, fit_seconds = [0.01, 0.03, 0.1, 0.3], [], []
 for epsilon in epsilons:
     model = dperm.LogisticRegression(epsilon=epsilon, delta=1e-12, schema=schema, classes=[-1, 1], n_public=n)
     start = time.perf_counter()
-    model.fit(rows, labels, counts)
+    model.fit(rows, labels, counts=counts)
     fit_seconds.append(time.perf_counter() - start)
     found = dperm.metrics.evaluate(model, rows, labels, np.inf, 1e-12, metrics="accuracy", counts=counts)
     scores.append(found["accuracy"].value)

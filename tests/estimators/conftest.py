@@ -4,15 +4,16 @@ from contextlib import contextmanager
 import pytest
 
 from dperm.accounting import Ledger
-from dperm.errors import SeededNoiseWarning
+from dperm.errors import ExactSizeWarning, SeededNoiseWarning
 
 
 @contextmanager
 def no_warnings():
-    """Warnings are errors, except that of seeded noise."""
+    """Warnings are errors, except those of seeded noise and of a number of records that is not given."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", SeededNoiseWarning)
+        warnings.simplefilter("ignore", ExactSizeWarning)
         yield
 
 

@@ -44,7 +44,7 @@ def test_merged_records_give_the_same_model(name, solver):
     distinct, targets, counts = aggregate(X, y)
     assert len(distinct) < N / 2
     whole = model(name, solver=solver).fit(X, y)
-    merged = model(name, solver=solver).fit(distinct, targets, counts)
+    merged = model(name, solver=solver).fit(distinct, targets, counts=counts)
     assert merged.privacy_.public["n"] == whole.privacy_.public["n"]
     np.testing.assert_array_equal(merged.coef_, whole.coef_)
     np.testing.assert_array_equal(merged.intercept_, whole.intercept_)
@@ -57,7 +57,7 @@ def test_counts_in_the_order_of_records_give_the_same_samples(name):
     X, y = X[:500], y[:500]
     counts = np.random.default_rng(2).integers(0, 9, 500)
     whole = model(name, solver="dp_sgd").fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
-    counted = model(name, solver="dp_sgd").fit(X, y, counts)
+    counted = model(name, solver="dp_sgd").fit(X, y, counts=counts)
     np.testing.assert_array_equal(counted.coef_, whole.coef_)
 
 
@@ -73,7 +73,28 @@ def test_counts_in_the_order_of_records_give_the_same_samples(name):
 )
 def test_wrong_counts_cost_nothing(counts, message, uncharged):
     with pytest.raises(DataError, match=message):
-        model("logistic", ledger=uncharged).fit(*records("logistic"), counts)
+        model("logistic", ledger=uncharged).fit(*records("logistic"), counts=counts)
+
+
+def test_the_third_argument_is_the_weight_as_in_scikit_learn():
+    """As counts, a weight of 300 made one record count like 300: from a probability of .57 to 1.00."""
+    X, y = records("logistic")
+    weights = np.ones(N)
+    weights[0] = 300.0
+    fitted = model("logistic").fit(X, y, weights)
+    np.testing.assert_array_equal(fitted.coef_, model("logistic").fit(X, y, sample_weight=weights).coef_)
+    np.testing.assert_array_equal(fitted.coef_, model("logistic").fit(X, y, np.ones(N)).coef_)  # clipped to 1
+    with pytest.raises(TypeError, match="positional"):
+        model("logistic").fit(X, y, None, np.ones(N, dtype=int))
+
+
+def test_the_statement_names_the_counts():
+    X, y, counts = aggregate(*records("logistic"))
+    fitted = model("logistic").fit(X, y, counts=counts)
+    unit = "one record, of which each row of the training data stands for as many as its count"
+    assert fitted.privacy_.unit == unit
+    assert unit in str(fitted.privacy_).replace("\n", " ")
+    assert "as its count" not in model("logistic").fit(*records("logistic")).privacy_.unit
 
 
 @pytest.mark.filterwarnings("ignore:.*dperm.PrivateSearch chooses")

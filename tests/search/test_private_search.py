@@ -113,7 +113,7 @@ class TestWhatComesOut:
     def test_counts_stand_for_records(self):
         X, y = np.repeat(np.eye(3)[:2], 50, axis=0), np.repeat([1, -1], 50)
         rows, labels, counts = aggregate(X, y)
-        whole, merged = search().fit(X, y), search().fit(rows, labels, counts)
+        whole, merged = search().fit(X, y), search().fit(rows, labels, counts=counts)
         np.testing.assert_array_equal(whole.best_estimator_.coef_, merged.best_estimator_.coef_)
         assert whole.best_params_ == merged.best_params_
 
@@ -307,7 +307,7 @@ def test_data_that_cannot_be_used_leave_no_charge(method):
             with pytest.raises(ValueError, match=r"NaN|label 7"):
                 search(method=method, ledger=ledger).fit(bad_X, bad_y)
     with pytest.raises(ValueError, match="position"):
-        search(neighbors="replace_one").fit(X, y, np.ones(400, dtype=int))
+        search(neighbors="replace_one").fit(X, y, counts=np.ones(400, dtype=int))
     assert not ledger.history()
 
 

@@ -48,6 +48,7 @@ from dperm.objective.gradients import batch_sum_bounds, check_sums
 from dperm.objective.objective import Array, Objective
 from dperm.statement.facts import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
+from dperm.statement.words import unit
 
 #: Called after each iteration with released values only: ``iteration``, ``coef``, and others that the
 #: algorithm documents. Its return value is ignored.
@@ -385,6 +386,7 @@ class Fit:
             rho=units_as_float(budget.total_units) if accountant == "zcdp" else None,
             ledger=charge_note(self.ledger, self.epsilon, self.delta),
             public=self._public | _weight_facts(self.objective),
+            unit=unit("training data", counted=self.objective.is_counted),
             notes=notes,
         )
         return FitResult(coef=coef, privacy=privacy, n_iter=n_iter, history=self.history)

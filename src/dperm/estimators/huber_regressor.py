@@ -9,11 +9,14 @@ from typing import Any
 
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.data.schema.schema import Schema
+from dperm.errors import PrivacyWarning, warn_caller
 from dperm.estimators.linear_model import PrivateLinearRegressor
 from dperm.estimators.shared_text import with_shared_text
 from dperm.estimators.standard_errors import WithStandardErrors
 from dperm.losses import Huber, Loss, SquaredError
 from dperm.mechanisms.random_source import RandomState
+
+_SCIKIT_LEARN_EPSILON = 1.35  # the default there
 
 
 @with_shared_text
@@ -90,6 +93,15 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
         verbose: int = 0,
     ) -> None:
         self._keep(locals())
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.epsilon == _SCIKIT_LEARN_EPSILON and self.threshold == 1.0:
+            warn_caller(
+                f"epsilon = {self.epsilon} is the privacy budget here, and scikit-learn's default for what "
+                "is called threshold here, in the unit of the targets: HuberRegressor(threshold=...)",
+                PrivacyWarning,
+            )
 
     def _loss(self, target_bound: float) -> Loss:
         if self.loss is not None:

@@ -43,6 +43,20 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "verbose": ((numbers.Integral, np.bool_), "an integer"),
 }
 
+#: What replaces parameters of scikit-learn; `docs/guide/from_scikit_learn.md` explains them.
+_SCIKIT_LEARN = {
+    "C": "l2 is the ridge strength on the scale of the mean loss, l2 = 1 / (C n)",
+    "alpha": "l2 is the ridge strength on the scale of the mean loss",
+    "max_iter": "the number of steps is public, solver_options={'steps': ...}",
+    "tol": "the number of steps is public, solver_options={'steps': ...}",
+    "penalty": "there is a ridge term only, l2=...",
+    "l1_ratio": "there is a ridge term only, l2=...",
+    "n_jobs": "it is n_threads",
+    "warm_start": "a fit is a single charge to a budget, and starts at 0",
+    "intercept_scaling": "set penalize_intercept=False, the default",
+    "multi_class": "more than two classes are for LogisticRegression, whose model is multinomial",
+}
+
 
 def check_epsilon_delta(epsilon: float, delta: float) -> None:
     """Raise ValueError unless ``epsilon > 0`` (infinite allowed) and ``0 <= delta < 1``.
@@ -56,6 +70,13 @@ def check_epsilon_delta(epsilon: float, delta: float) -> None:
             "delta must be at least 0 (a pure guarantee, where the solver has one) and below 1, "
             f"got {delta!r}"
         )
+
+
+def check_names(estimator: str, known: Collection[str], given: Collection[str]) -> None:
+    """Raise TypeError for a parameter that has another name here than in scikit-learn."""
+    for name in given:
+        if name in _SCIKIT_LEARN and name not in known:
+            raise TypeError(f"{estimator} has no parameter {name!r} of scikit-learn: {_SCIKIT_LEARN[name]}")
 
 
 def check_kinds(parameters: Mapping[str, Any]) -> None:

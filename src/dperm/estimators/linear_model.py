@@ -36,6 +36,7 @@ from dperm.estimators.html_diagram import PrivacyDiagram
 from dperm.estimators.input_checks import (
     check_epsilon_delta,
     check_kinds,
+    check_names,
     class_codes,
     class_labels,
     is_private,
@@ -88,6 +89,11 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
     _design: FittedDesign
     _encoding: str
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse parameters of scikit-learn that have another name here, and say which."""
+        check_names(cls.__name__, cls._get_param_names(), kwargs)
+        return super().__new__(cls)
+
     def _keep(self, arguments: Mapping[str, Any]) -> None:
         """Set the arguments of ``__init__``, its ``locals()``, as they are: `fit` checks them."""
         for name, value in arguments.items():
@@ -106,9 +112,9 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         self,
         X: ArrayLike | RecordFiles,
         y: ArrayLike | None = None,
-        counts: ArrayLike | None = None,
-        *,
         sample_weight: ArrayLike | None = None,
+        *,
+        counts: ArrayLike | None = None,
     ) -> Self:
         """Fit the model to records ``X`` with labels or real targets ``y``.
 
@@ -118,14 +124,15 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
             float32 or float64 arrays in C order are read in place. Files hold the targets as well.
         y : (n_samples,) array_like, or None with files
             Labels for a classifier. Real numbers for a regressor, clipped at `target_bound`.
-        counts : (n_samples,) array_like of int, optional
-            Multiplicity of each row, as :func:`dperm.data.aggregate` returns it; not for files or Dask
-            collections. Neighbouring data differ in one record, not in one row.
         sample_weight : (n_samples,) array_like, optional
             Factor on the loss of each record, applied before gradients are clipped; not for files or Dask
             collections. Private, like the record: weights are silently clipped to ``[0, weight_bound]``, and
             NaN counts as 0. The empirical risk is the weighted sum divided by the public number of records,
             not by the sum of the weights.
+        counts : (n_samples,) array_like of int, optional
+            How many records each row stands for, as :func:`dperm.data.aggregate` returns it; not for files or
+            Dask collections. Neighbouring data differ in one record, not in one row: somebody's row with a
+            count of 300 is protected like 300 records.
 
         Returns
         -------
@@ -157,9 +164,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         """The validated objective of `fit`; sets the attributes that depend on `X` and `y` alone."""
         self._check_parameters()
         loss, X, targets = self._problem(X, y)
-        if self.n_public is None and self._is_private():
-            warn_of_exact_number(relation_of(self.neighbors, self.ledger), self.ledger)
-        return Objective(
+        objective = Objective(
             loss,
             X,
             targets,
@@ -175,6 +180,9 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
             weight_bound=self.weight_bound,
             class_weight=self._weights_of_targets(),
         )
+        if self.n_public is None and self._is_private():
+            warn_of_exact_number(relation_of(self.neighbors, self.ledger), self.ledger)
+        return objective
 
     def _check_parameters(self) -> None:
         check_epsilon_delta(self.epsilon, self.delta)

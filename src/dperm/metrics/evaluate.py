@@ -27,6 +27,7 @@ from dperm.metrics.plan import Plan, Settings, plan_for
 from dperm.metrics.records import sum_over
 from dperm.statement.facts import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
+from dperm.statement.words import unit
 
 _PUBLIC_MODEL = ("The weights of the model are public here: another statement covers how they were made.",)
 _SCORES_APART = (
@@ -158,7 +159,7 @@ def evaluate(
         public=facts,
         ledger=charge_note(ledger, epsilon, delta),
         mu=None if exact else gdp_mu(epsilon, delta),
-        unit="one record (one row of the evaluated data)",
+        unit=unit("evaluated data", counted=counts is not None),
         non_finite=judge.non_finite,
         notes=_PUBLIC_MODEL if judge.scores_one_by_one else (*_PUBLIC_MODEL, _SCORES_APART),
     )

@@ -164,6 +164,8 @@ class Objective:
         self._n_rows: int = self._rows.n_rows
         self.n_columns: int = self._rows.n_columns
         self.n_public: int = self._n_rows if n_public is None else n_public
+        #: Whether a row stands for as many records as its count says.
+        self.is_counted = counts is not None
         #: Whether `n_public` was not given, so that it is the exact number of records.
         self.n_is_exact = n_public is None
         self._use(self.loss)

@@ -30,6 +30,7 @@ from dperm.search.run import SearchRun
 from dperm.search.scores import scoring_of
 from dperm.statement.facts import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
+from dperm.statement.words import unit
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -168,9 +169,9 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         self,
         X: Any,
         y: ArrayLike | None = None,
-        counts: ArrayLike | None = None,
-        *,
         sample_weight: ArrayLike | None = None,
+        *,
+        counts: ArrayLike | None = None,
     ) -> Self:
         """Search among the candidates with records ``X`` and labels or real targets ``y``.
 
@@ -179,11 +180,11 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         X, y
             As the estimator takes them: in memory, or files (`dperm.data.scan_parquet`, `scan_csv`) with
             ``y=None``, where every pass skips the records of the other part.
-        counts : (n_samples,) array_like of int, optional
-            Multiplicity of each row; not with pipelines, nor with ``neighbors="replace_one"``.
         sample_weight : (n_samples,) array_like, optional
             Private weights of the records, in fits and in scores; clipped at the `weight_bound` of
             `estimator`. Not for files.
+        counts : (n_samples,) array_like of int, optional
+            How many records each row stands for; not with pipelines, nor with ``neighbors="replace_one"``.
 
         Returns
         -------
@@ -287,6 +288,7 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
             rho=total if gaussian and plan.accountant == "zcdp" else None,
             ledger=charge_note(terms.ledger, terms.epsilon, terms.delta),
             public=facts,
+            unit=unit("training data", counted=run.is_counted),
             notes=() if gaussian else (_SECRET_COUNT,),
         )
 

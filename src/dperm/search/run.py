@@ -76,6 +76,7 @@ class SearchRun:
         self._source, self._bits, self._share = source, RandomBits(source.spawn(1)[0]), validation_share
         self._key = uniform_words(self._bits, 4).tobytes()
         self._labels: dict[str, Any] = {}
+        self.is_counted = records.counts is not None
         given = candidates.model.n_public
         self.n = records.number if given is None else given
         self.publishes_number = given is None and terms.neighbors is Neighbours.ADD_OR_REMOVE

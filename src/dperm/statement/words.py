@@ -41,6 +41,13 @@ _EXACT_N = (
 _WEAK_EPSILON = 10.0
 
 
+def unit(data: str, *, counted: bool) -> str:
+    """Return what one record is; `counted` if rows come with counts."""
+    if counted:
+        return f"one record, of which each row of the {data} stands for as many as its count"
+    return f"one record (one row of the {data})"
+
+
 def headline(statement: Facts) -> str:
     """Return the guarantee in one line."""
     if not statement.private:
