@@ -18,7 +18,7 @@ from dperm import Categorical, HuberRegressor, LinearSVC, LogisticRegression, Nu
 from dperm.accounting import Ledger
 from dperm.data import aggregate, scan_parquet
 from dperm.errors import DataError
-from dperm.metrics import evaluate, records
+from dperm.metrics import evaluate, judging
 
 N = 3000
 RNG = np.random.default_rng(0)
@@ -34,7 +34,7 @@ TARGETS = X[:, 0] + RNG.normal(size=N) / 4
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Several blocks, so that their sums are tested."""
-    monkeypatch.setattr(records, "_BLOCK_ROWS", 701)
+    monkeypatch.setattr(judging, "_BLOCK_ROWS", 701)
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,9 @@ from dperm.accounting import Neighbours
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import watch_releases
 from dperm.metrics import evaluate
-from dperm.metrics.judging import Judge
+from dperm.metrics.judging import Judge, sum_over
 from dperm.metrics.parts import JointSum
 from dperm.metrics.plan import CLASSIFICATION, REGRESSION, Settings, plan_for
-from dperm.metrics.records import sum_over
 
 RELATIONS = list(Neighbours)
 ODD = [math.nan, math.inf, -math.inf, 1e300, -1e300]

@@ -31,8 +31,7 @@ from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import watch_releases
 from dperm.search import run as run_module
-from dperm.search.records import Records
-from dperm.search.scores import HeldOut, scoring_of
+from dperm.search.scores import HeldOut, Records, scoring_of
 from estimators.test_conventions import expected_failures
 from search.problems import DELTA, GRID, model, records, search
 
@@ -530,7 +529,7 @@ class TestNothingLeaks:
 
 
 def test_fits_to_shared_records_are_those_of_each_model_alone():
-    from dperm.estimators.shared_records import SharedRecords
+    from dperm.search.candidates import SharedRecords
 
     X, y = records()
     settings = [

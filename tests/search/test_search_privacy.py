@@ -24,16 +24,14 @@ from dperm.audit import certify_observations, replay_check
 from dperm.data import scan_parquet
 from dperm.errors import DataError
 from dperm.estimators.design import FittedDesign
-from dperm.estimators.shared_records import SharedRecords
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import replace_noise, watch_releases
 from dperm.mechanisms.random_source import random_source
 from dperm.mechanisms.selection import exponential_mechanism
-from dperm.search.candidates import Candidates
+from dperm.search.candidates import Candidates, SharedRecords
 from dperm.search.plan import SearchTerms, search_plan
-from dperm.search.records import Records
 from dperm.search.run import SearchRun
-from dperm.search.scores import HeldOut, scoring_of
+from dperm.search.scores import HeldOut, Records, scoring_of
 from reference.goodness_of_fit import assert_fits
 from search.problems import DELTA, model, records, search
 

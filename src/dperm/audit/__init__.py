@@ -9,10 +9,9 @@ with a reproducible generator instead of the cipher.
 """
 
 from dperm.audit.fits import Coefficients, Transcript
-from dperm.audit.lower_bound import certify_observations, epsilon_lower_bound
+from dperm.audit.lower_bound import AuditResult, certify_observations, epsilon_lower_bound
 from dperm.audit.neighbours import LinearData, NeighbourPair, worst_case_neighbours
 from dperm.audit.replay import ReplayReport, replay_check
-from dperm.audit.result import AuditResult
 
 __all__ = [
     "AuditResult",

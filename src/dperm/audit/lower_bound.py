@@ -1,19 +1,184 @@
-"""Certified lower bounds on epsilon from repeated trainings."""
+"""Lower bounds on epsilon from many seeded trainings on two data sets."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+import joblib
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dperm.accounting._checks import check_delta
 from dperm.audit.bounds import Family
-from dperm.audit.judge import METHODS, Judge
-from dperm.audit.result import AuditResult
-from dperm.audit.statistics import Statistic, learn_statistic
-from dperm.audit.trainings import Fit, RandomState, observe
+from dperm.audit.judge import METHODS, Judge, Statistic, learn_statistic
+
+Array = NDArray[np.float64]
+#: ``fit(data, seed) -> observation``: a number or an array of fixed size.
+Fit = Callable[[Any, int], Any]
+RandomState = int | np.random.Generator | np.random.SeedSequence | None
+
+# Chunks per process: enough for load balancing and for a progress bar.
+_CHUNKS_PER_PROCESS = 16
+
+
+def observe(
+    fit: Fit,
+    neighbours: Sequence[Any],
+    runs: int,
+    *,
+    n_jobs: int | None,
+    progress: bool,
+    random_state: RandomState,
+) -> tuple[Array, Array]:
+    """Train ``runs`` times on each of two data sets, each time with its own seed.
+
+    Parameters
+    ----------
+    fit : callable
+        ``fit(data, seed)``; with more than one process it and the data must be picklable (functions
+        defined in a session are).
+    neighbours : pair
+        The two data sets.
+    runs : int
+        Trainings on each data set.
+    n_jobs : int or None
+        Number of processes as for joblib, with one thread each; None for all cores, 1 for this process.
+    progress : bool
+        Show a bar, if rich is installed.
+    random_state : None, int, Generator or SeedSequence
+        Source of the seeds.
+
+    Returns
+    -------
+    two ndarrays, shape (runs, size of an observation)
+    """
+    seeds = np.random.default_rng(random_state).integers(0, 2**63, size=(2, runs))
+    processes = joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs)
+    size = max(1, math.ceil(runs / (_CHUNKS_PER_PROCESS * processes)))
+    chunks = [seeds[:, start : start + size] for start in range(0, runs, size)]
+    parallel = joblib.Parallel(n_jobs=processes, return_as="generator", batch_size=1)
+    results = parallel(joblib.delayed(_train)(fit, neighbours, chunk) for chunk in chunks)
+    with _bar(progress, len(chunks)) as shown:
+        observations = np.concatenate(list(shown(results)), axis=1)
+    return observations[0], observations[1]
+
+
+def _train(fit: Fit, neighbours: Sequence[Any], seeds: NDArray[np.int64]) -> Array:
+    """Observations, shape (2, runs, size)."""
+    rows = [
+        [np.ravel(fit(data, seed)) for seed in own.tolist()]
+        for data, own in zip(neighbours, seeds, strict=True)
+    ]
+    return np.asarray(rows, dtype=np.float64)
+
+
+@contextmanager
+def _bar(progress: bool, total: int) -> Iterator[Callable[[Iterable[Any]], Iterable[Any]]]:
+    """A function that passes an iterable through, with a progress bar on request."""
+    if not progress:
+        yield lambda items: items
+        return
+    try:
+        from rich.progress import Progress
+    except ImportError:
+        yield lambda items: items
+        return
+    with Progress(transient=True) as bar:
+        yield lambda items: bar.track(items, total=total, description="Training")
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """Lower bound on the privacy loss of a mechanism.
+
+    Attributes
+    ----------
+    epsilon : float
+        With probability ``confidence`` over the trainings, the mechanism is not (epsilon', delta)-DP in
+        the sense of ``method`` for any epsilon' below this; 0 if nothing was found.
+    mu : float or None
+        Lower bound on mu of Gaussian differential privacy, for "gdp" and "gdp_threshold".
+    delta, confidence : float
+    method : str
+        "gdp", "gdp_threshold", "zcdp", "profile" or "clopper_pearson", see :func:`epsilon_lower_bound`.
+    trainings, certified : int
+        All trainings, and those from which the bound was computed; half of them on each data set.
+    threshold : float or None
+        Scores above it were classified as the second data set; None if runs were compared in pairs.
+    false_positive_rate, false_negative_rate : float
+        Observed error rates of the threshold on the first and second data set; for pairs, both are the share
+        of pairs in the wrong order.
+    claim : float or None
+        Epsilon at ``delta`` that the mechanism claims, if given; infinite if it claims nothing.
+    rho : float or None
+        Lower bound on rho of zero-concentrated differential privacy, for "zcdp".
+    strength : float or None
+        Lower bound on the strength within the family of profiles, for "profile".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dperm.audit import certify_observations
+    >>> rng = np.random.default_rng(0)
+    >>> first, second = rng.normal(0.0, size=1000), rng.normal(3.0, size=1000)
+    >>> result = certify_observations(first, second, delta=1e-5, claim=1.0)
+    >>> result.violates(), result.mu > 2.0
+    (True, True)
+    """
+
+    epsilon: float
+    mu: float | None
+    delta: float
+    confidence: float
+    method: str
+    trainings: int
+    certified: int
+    threshold: float | None
+    false_positive_rate: float
+    false_negative_rate: float
+    claim: float | None = None
+    rho: float | None = None
+    strength: float | None = None
+
+    def violates(self, claim_epsilon: float | None = None) -> bool:
+        """Whether the bound refutes (claim_epsilon, delta); by default the claim of the audit.
+
+        A true claim is refuted with probability at most ``1 - confidence``.
+        """
+        claim = self.claim if claim_epsilon is None else claim_epsilon
+        if claim is None:
+            raise ValueError("no claim to compare with: pass claim_epsilon")
+        return self.epsilon > claim
+
+    def __str__(self) -> str:
+        lines = [
+            f"epsilon >= {self.epsilon:.4g} at delta = {self.delta:g}"
+            + "".join(
+                f" ({name} >= {value:.4g})"
+                for name, value in (("mu", self.mu), ("rho", self.rho), ("strength", self.strength))
+                if value is not None
+            )
+            + f", confidence {self.confidence:.9g}",
+            f"  {self.trainings} trainings, {self.certified} of them for the bound; method {self.method}",
+            "  "
+            + (
+                "pairs of runs in the wrong order: "
+                if self.threshold is None
+                else f"threshold {self.threshold:.4g}, false positives {self.false_positive_rate:.4g}, "
+                "false negatives "
+            )
+            + f"{self.false_negative_rate:.4g}",
+        ]
+        if self.claim == math.inf:
+            lines.append("  NOT PRIVATE: the mechanism claims no finite epsilon")
+        elif self.claim is not None:
+            verdict = "VIOLATED" if self.violates() else "not contradicted"
+            lines.append(f"  claim: epsilon = {self.claim:.4g}, {verdict}")
+        return "\n".join(lines)
 
 
 def epsilon_lower_bound(
@@ -54,7 +219,7 @@ def epsilon_lower_bound(
         In (0, 1): a true claim is refuted with probability at most ``1 - confidence``.
     statistic : callable, optional
         Observations of shape (runs, size) to scores of shape (runs,), larger on the second data set.
-        Learned when not given: see :func:`dperm.audit.statistics.learn_statistic`.
+        Learned when not given: see :func:`dperm.audit.judge.learn_statistic`.
     method : {"gdp", "gdp_threshold", "zcdp", "profile", "clopper_pearson"}
         "clopper_pearson" refutes (epsilon, delta)-DP itself, for any mechanism. "gdp" and "gdp_threshold"
         refute *mu-GDP*, and with it a claim of (epsilon, delta) that rests on mu-GDP (Gaussian noise,

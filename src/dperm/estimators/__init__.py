@@ -1,8 +1,6 @@
 """scikit-learn estimators."""
 
-from dperm.estimators.huber_regressor import HuberRegressor
-from dperm.estimators.linear_svc import LinearSVC
-from dperm.estimators.logistic_regression import LogisticRegression
-from dperm.estimators.quantile_regressor import QuantileRegressor
+from dperm.estimators.classifiers import LinearSVC, LogisticRegression
+from dperm.estimators.regressors import HuberRegressor, QuantileRegressor
 
 __all__ = ["HuberRegressor", "LinearSVC", "LogisticRegression", "QuantileRegressor"]

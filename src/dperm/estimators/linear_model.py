@@ -23,7 +23,6 @@ from dperm.data.dask_collections import is_dask_collection
 from dperm.data.dense import row_products
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.schema import Schema
-from dperm.estimators.coefficient_table import WithCoefficients
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.design import (
     FittedDesign,
@@ -32,7 +31,6 @@ from dperm.estimators.design import (
     schema_facts,
     training_data,
 )
-from dperm.estimators.html_diagram import PrivacyDiagram
 from dperm.estimators.input_checks import (
     check_epsilon_delta,
     check_kinds,
@@ -45,11 +43,12 @@ from dperm.estimators.input_checks import (
     warn_of_exact_number,
     with_targets,
 )
+from dperm.estimators.mixins import PrivacyDiagram, StoredWithoutLedger
 from dperm.estimators.sklearn_searches import warn_of_search
 from dperm.estimators.solvers import Call, check_solver, solver_call
+from dperm.estimators.standard_errors import WithCoefficients
 from dperm.estimators.storage.onnx_graph import to_onnx
 from dperm.estimators.storage.saving import save_model
-from dperm.estimators.storage.state import StoredWithoutLedger
 from dperm.losses import Loss
 from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective

@@ -21,10 +21,9 @@ from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.release import Releaser
 from dperm.metrics.estimates import Released
 from dperm.metrics.evaluation import Evaluation
-from dperm.metrics.judging import Judge
+from dperm.metrics.judging import Judge, sum_over
 from dperm.metrics.parts import JointSum
 from dperm.metrics.plan import Plan, Settings, plan_for
-from dperm.metrics.records import sum_over
 from dperm.statement.facts import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
 from dperm.statement.words import unit

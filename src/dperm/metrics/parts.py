@@ -18,8 +18,7 @@ from scipy.special import expit, logit
 
 from dperm.accounting.neighbours import Neighbours
 from dperm.errors import DataError
-from dperm.metrics.judging import Judge, Judged
-from dperm.metrics.records import Block
+from dperm.metrics.judging import Block, Judge, Judged
 from dperm.private_values.bounded import Bounded
 
 Array = NDArray[np.float64]

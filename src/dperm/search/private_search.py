@@ -18,16 +18,14 @@ from dperm.accounting._checks import check_delta, check_positive, check_real
 from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.units import units_as_float
 from dperm.data.dask_collections import is_dask_collection
-from dperm.estimators.html_diagram import PrivacyDiagram
+from dperm.estimators.mixins import PrivacyDiagram, StoredWithoutLedger
 from dperm.estimators.shared_text import filled
-from dperm.estimators.storage.state import StoredWithoutLedger
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.release import Releaser
 from dperm.search.candidates import Candidates, model_of
 from dperm.search.plan import METHODS, SearchTerms, search_plan
-from dperm.search.records import Records
 from dperm.search.run import SearchRun
-from dperm.search.scores import scoring_of
+from dperm.search.scores import Records, scoring_of
 from dperm.statement.facts import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
 from dperm.statement.words import unit

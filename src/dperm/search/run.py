@@ -24,14 +24,12 @@ from dperm.accounting.ledger.allotment import Allotment
 from dperm.accounting.units import units_as_float
 from dperm.errors import DataError, PrivacyWarning, warn_caller
 from dperm.estimators.input_checks import warn_of_exact_number
-from dperm.estimators.shared_records import SharedRecords
 from dperm.mechanisms.random_source import Source
 from dperm.mechanisms.release import Releaser
 from dperm.mechanisms.sampling import number_of_trials, uniform_integers
-from dperm.search.candidates import Candidates, PipelineRecords, model_of
+from dperm.search.candidates import Candidates, PipelineRecords, SharedRecords, model_of
 from dperm.search.plan import NotAdditive, SearchPlan, SearchTerms, affordable, plan_with_slack
-from dperm.search.records import Records
-from dperm.search.scores import HeldOut, Scoring
+from dperm.search.scores import HeldOut, Records, Scoring
 
 _DESCRIPTION = "PrivateSearch"
 

@@ -15,16 +15,13 @@ from numpy.typing import NDArray
 
 from dperm.algorithms.inference import Estimates, InferenceResult
 from dperm.data.schema.schema import Schema
+from dperm.estimators.classifiers import LinearSVC, LogisticRegression
 from dperm.estimators.design import FittedDesign
-from dperm.estimators.huber_regressor import HuberRegressor
 from dperm.estimators.linear_model import PrivateLinearModel
-from dperm.estimators.linear_svc import LinearSVC
-from dperm.estimators.logistic_regression import LogisticRegression
-from dperm.estimators.quantile_regressor import QuantileRegressor
+from dperm.estimators.regressors import HuberRegressor, QuantileRegressor
 from dperm.estimators.standard_errors import WithStandardErrors
-from dperm.estimators.storage.format import check_entries
+from dperm.estimators.storage.format import check_entries, from_json
 from dperm.estimators.storage.saving import NOT_STORED
-from dperm.estimators.storage.values import from_json
 from dperm.statement.privacy_statement import PrivacyStatement
 
 Array = NDArray[np.float64]

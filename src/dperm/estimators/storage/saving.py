@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.algorithms.inference import InferenceResult
 from dperm.data.files.whole_files import write_whole
-from dperm.estimators.storage.format import NAME, VERSION
-from dperm.estimators.storage.values import to_json
+from dperm.estimators.storage.format import NAME, VERSION, to_json
 
 #: Ledger and seed are never stored; the schema has its own entry; the others do not affect the result.
 NOT_STORED = frozenset({"ledger", "random_state", "schema", "n_threads", "verbose"})

@@ -1,12 +1,14 @@
-"""scikit-learn's HTML diagram of an estimator, with the privacy guarantee above it."""
+"""What estimators and searches share: how they are stored, and how notebooks show them."""
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 from sklearn.utils import estimator_html_repr
 
 from dperm._document import Document, Text
+from dperm.accounting.ledger.closed_ledger import ClosedLedger
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.errors import LedgerError
 from dperm.statement.privacy_statement import PrivacyStatement
@@ -54,3 +56,34 @@ def _budget(ledger: PrivacyLedger | None) -> str:
         return f"Ledger{name}: {error.problem}"
     except RuntimeError:  # a stored model has a closed ledger
         return f"Ledger{name}: not here."
+
+
+class StoredWithoutLedger:
+    """The stored state of a fitted estimator has a closed ledger in place of its own.
+
+    So any fitted model can be stored and sent, and none of the ledger's secrets go with it. Copies within the
+    process share the ledger. An estimator that is not fitted yet keeps its ledger, because worker processes
+    may have to fit it: a durable ledger is pickled along, one in memory refuses.
+    """
+
+    ledger: Any
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state to store."""
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        if hasattr(self, "privacy_") and self.ledger is not None:
+            state["ledger"] = ClosedLedger.of(self.ledger)
+        return state
+
+    def __copy__(self) -> Self:
+        """A shallow copy with the same ledger."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy with the same ledger."""
+        other = object.__new__(type(self))
+        memo[id(self)] = other
+        vars(other).update(copy.deepcopy(vars(self), memo))
+        return other
