@@ -177,11 +177,10 @@ INVALID_CASES = [
 ]
 INVALID_CASES += [(name, case) for name, combinations in COMBINATIONS.items() for case in combinations]
 BAD_CALLS = [
-    pytest.param(name, word, value, id=f"{name}-{word}-{label}")
+    (name, word)
     for name, algorithm in PRIVATE.items()
     for word in inspect.signature(algorithm).parameters
     if word not in ("objective", "ledger")
-    for label, value in BAD.items()
 ]
 
 
@@ -197,15 +196,16 @@ def refusal_of(name, ledger, **given):
     return None
 
 
-@pytest.mark.parametrize(("name", "word", "value"), BAD_CALLS)
-def test_bad_values_are_refused_before_the_charge(name, word, value):
-    ledger = Ledger(1.0, 1e-6)
-    refusal = refusal_of(name, ledger, **{word: value})
-    if refusal is None:
-        assert len(ledger.history()) == 1
-    else:
-        assert ledger.history() == []
-        assert any(named in str(refusal) for named in (word, *CONSEQUENCES)), refusal
+@pytest.mark.parametrize(("name", "word"), BAD_CALLS)
+def test_bad_values_are_refused_before_the_charge(name, word):
+    for label, value in BAD.items():
+        ledger = Ledger(1.0, 1e-6)
+        refusal = refusal_of(name, ledger, **{word: value})
+        if refusal is None:
+            assert len(ledger.history()) == 1, label
+        else:
+            assert ledger.history() == [], label
+            assert any(named in str(refusal) for named in (word, *CONSEQUENCES)), (label, refusal)
 
 
 @pytest.mark.parametrize(("name", "case"), INVALID_CASES)

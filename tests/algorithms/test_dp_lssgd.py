@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ from algorithms.recorded_batches import recorded_batches
 from dperm import Objective
 from dperm.accounting import noise_multiplier
 from dperm.algorithms import dp_lsadam, dp_lssgd, dp_sgd, nonprivate
-from dperm.algorithms.defaults.minibatch import default_schedule, smoothed_schedule
-from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Softmax
 from dperm.mechanisms import laplacian_smoothing
 from reference import numpy_sgd as twin
@@ -38,29 +35,6 @@ def test_noise_is_that_of_dp_sgd_smoothed_afterwards(algorithm):
         z = noise_multiplier(1.0, 1e-6, batch_size=50, n_samples=1000, steps=1)
         assert result.privacy.noise_scale == z * 0.3
     np.testing.assert_array_equal(seen["smoothed"], laplacian_smoothing(seen["plain"], 5.0))
-
-
-@pytest.mark.parametrize("mu", [1e-3, 0.03, 0.3, 3.0])
-def test_smoothed_softmax_runs_go_three_times_as_far_up_to_a_limit(mu):
-    problem = PublicProblem(6000, 84, mu, Softmax(4), 1.0, tight_row_norm=True)
-    own, loose = (
-        default_schedule(replace(problem, tight_row_norm=known), "momentum") for known in (True, False)
-    )
-    longer = smoothed_schedule(problem, "momentum", None)
-    of_own, of_loose, reach = (each.step_size / (1.0 - each.momentum) for each in (own, loose, longer))
-    assert reach == pytest.approx(min(3.0 * of_own, of_loose))
-    assert longer.step_size * problem.loss.smoothness(1.0) < 2.0 * (1.0 + longer.momentum)
-    assert replace(longer, step_size=own.step_size, momentum=own.momentum) == own
-
-
-def test_softmax_labels_of_noise_do_not_carry_the_weights_far_away():
-    rng = np.random.default_rng(0)
-    obj = Objective(
-        "softmax", rng.normal(size=(2000, 30)) / math.sqrt(30), rng.integers(0, 4, 2000), n_classes=4,
-        row_norm=2.0, fit_intercept=True, n_threads=1,
-    )  # fmt: skip
-    losses = [obj.value(dp_lssgd(obj, 0.1, 1e-6, random_state=seed).coef) for seed in range(4)]
-    assert np.mean(losses) < 2.5 * math.log(4)
 
 
 def test_without_smoothing_it_equals_dp_sgd():

@@ -139,56 +139,6 @@ def test_decreasing_steps_equal_the_reference_and_reach_the_optimum():
     np.testing.assert_allclose(long.coef, nonprivate(obj).coef, atol=0.01)
 
 
-def with_ridge(l2, n=6500):
-    """Labels of five even columns."""
-    X, y = separable(n=n)
-    return Objective("logistic", X, y, row_norm=1.5, l2=l2)
-
-
-@pytest.mark.parametrize(
-    ("l2", "settings", "steps"),
-    [
-        (1.0, {}, "decreasing"),
-        (0.1, {}, "decreasing"),
-        (1e-3, {}, "constant"),
-        (0.0, {}, "constant"),
-        (0.1, {"step_sizes": "constant"}, "constant"),
-        (0.1, {"step_size": 0.01}, "constant"),
-        (0.1, {"output": "average"}, "constant"),
-        (0.1, {"phases": 2}, "constant"),
-        (0.1, {"sampling": "uniform"}, "constant"),
-        (0.1, {"radius": 1.0}, "constant"),
-        (0.1, {"batch_size": 7}, "decreasing"),
-        (1e-3, {"step_sizes": "decreasing"}, "decreasing"),
-    ],
-)
-def test_steps_decrease_by_default_where_the_ridge_term_keeps_their_noise_harmless(l2, settings, steps):
-    public = dp_sgd_output(with_ridge(l2), 0.5, 1e-6, random_state=0, **settings).privacy.public
-    assert public["step_sizes"] == steps
-
-
-def test_decreasing_steps_have_a_longer_clip_where_noise_allows_it():
-    clips = [dp_sgd_output(with_ridge(0.1), e, 1e-6, random_state=0).privacy.clip for e in (0.05, 0.1, 10.0)]
-    assert clips[0] < clips[1] < clips[2] == pytest.approx(1.5, rel=1e-6)  # the Lipschitz constant
-    given = dp_sgd_output(with_ridge(0.1), 10.0, 1e-6, clip=0.5, random_state=0).privacy
-    assert given.public["step_sizes"] == "decreasing"
-    assert given.clip == 0.5
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 5.0])
-def test_decreasing_steps_are_the_better_default_under_a_ridge_term(epsilon):
-    objective = with_ridge(0.1)
-    best = objective.value(nonprivate(objective).coef)
-    constant, default = (
-        np.mean([
-            objective.value(dp_sgd_output(objective, epsilon, 1e-6, random_state=s, **settings).coef) - best
-            for s in range(5)
-        ])
-        for settings in ({"step_sizes": "constant"}, {})
-    )  # fmt: skip
-    assert default < 0.5 * constant
-
-
 @pytest.mark.parametrize("loss", ["logistic", "huberized_hinge", "soft_margin"])
 def test_without_noise_it_comes_close_to_the_optimum(loss):
     X, y = separable()
@@ -212,13 +162,6 @@ def test_smoothing_the_kink_lowers_the_noise_and_keeps_the_result():
         for kink in (True, False)
     ]
     assert abs(exact[0] - exact[1]) < 0.02
-
-
-def test_overlapping_ramps_shorten_the_steps():
-    X, y = separable(n=200)
-    narrow = losses.EpsilonInsensitive(1e-3)
-    result = dp_sgd_output(Objective(narrow, X, y, row_norm=1.0), 1.0, 1e-6, step_size=1.0)
-    assert result.privacy.public["step_size"] <= 4e-3
 
 
 # -- one record --------------------------------------------------------------------------------------

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
-from algorithms.problems import excess, objective, separable, zero_rows
+from algorithms.problems import objective, separable, zero_rows
 from dperm import Objective, datasets
 from dperm.accounting import gdp_mu, units
-from dperm.algorithms import dp_sgd, fit, noisy_gd, nonprivate, preconditioned_gd
+from dperm.algorithms import dp_sgd, fit, noisy_gd, nonprivate
 from dperm.algorithms.defaults.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
-from dperm.algorithms.defaults.rules import typical_curvature
 from dperm.algorithms.problem import PublicProblem
 from dperm.errors import BudgetExceededError, PrivacyWarning
 from dperm.losses import (
@@ -26,7 +25,6 @@ from dperm.losses import (
     SquaredHinge,
 )
 from reference import numpy_algorithms as twin
-from reference.replaced_noise import scaled_noise
 
 
 # Published tables: sigma of the mean gradient for T iterates, that is T - 1 noisy gradients.
@@ -91,49 +89,6 @@ def test_paper_mode_warns_outside_the_range_of_its_proof():
         noisy_gd(objective(), 2.0, 1e-6, calibration="paper")
 
 
-class TestAudit:
-    """Neighbours: an empty record with and without a record whose gradient has the clipping norm."""
-
-    STEPS, RUNS, EPSILON, DELTA = 10, 400, 2.0, 1e-3
-
-    def statistic(self, present, seed):
-        X = np.array([[0.0], [1.0]]) if present else np.array([[0.0]])
-        obj = Objective("logistic", X, np.ones(len(X)), row_norm=1.0, n_public=2)
-        gradients = []
-        result = noisy_gd(
-            obj, self.EPSILON, self.DELTA, steps=self.STEPS, clip=1e-3, step_size=1e-3, momentum=0.0,
-            random_state=seed, callback=lambda released: gradients.append(released["gradient"][0]),
-        )  # fmt: skip
-        return 2 * np.sum(gradients) / result.privacy.noise_scale / math.sqrt(self.STEPS)
-
-    def measured_mu(self):
-        """Distance of the two means in pooled standard deviations, and its standard error."""
-        absent = np.array([self.statistic(False, seed) for seed in range(self.RUNS)])
-        present = np.array([self.statistic(True, 10**6 + seed) for seed in range(self.RUNS)])
-        spread = math.sqrt((absent.var(ddof=1) + present.var(ddof=1)) / 2)
-        return abs(absent.mean() - present.mean()) / spread, math.sqrt(2 / self.RUNS)
-
-    def test_measured_leakage_equals_the_claim(self):
-        mu, error = self.measured_mu()
-        claim = gdp_mu(self.EPSILON, self.DELTA)
-        # false alarm beyond 5 standard errors: 6e-7
-        assert claim - 5.5 * error < mu < claim + 5.5 * error
-
-    def test_halved_noise_is_detected(self):
-        with scaled_noise(0.5):
-            mu, error = self.measured_mu()
-        assert mu - 5.5 * error > gdp_mu(self.EPSILON, self.DELTA)
-
-
-def test_schedule_scales_with_the_rows():
-    one = noisy_gd_schedule(PublicProblem(10_000, 20, 0.3, Logistic(), 1.0))
-    three = noisy_gd_schedule(PublicProblem(10_000, 20, 0.3, Logistic(), 3.0))
-    assert three.clip == pytest.approx(3 * one.clip)
-    assert three.step_size == pytest.approx(one.step_size / 9)
-    assert three.steps == one.steps
-    assert three.momentum == pytest.approx(one.momentum)
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -163,12 +118,6 @@ def bend_of_the_clipped_slope(loss, row_norm):
     return row_norm**2 * np.ptp(slope) / np.ptp(bending)
 
 
-@pytest.mark.parametrize("loss", [SoftMargin(1.2), SoftMargin(), SoftMargin(1.8), Power(1.2), Power(1.5)])
-def test_typical_curvature_of_a_hoelder_loss_is_that_of_its_bend(loss):
-    bend = bend_of_the_clipped_slope(loss, 2.0)
-    assert typical_curvature(loss, 2.0) == pytest.approx(bend, rel=1e-4)
-
-
 CLASSIFICATION = [Logistic(), Hinge(), SquaredHinge(), SoftMargin(), SoftMargin(1.8)]
 
 
@@ -185,18 +134,6 @@ def test_schedule_is_stable_for_any_data(loss, mu, n, d):
     assert 0.0 < schedule.step_size * curvature < 2.0 * (1.0 + schedule.momentum)
     assert 0.9 <= schedule.momentum < 1.0
     assert 50 <= schedule.steps <= 1000
-
-
-@pytest.mark.parametrize("loss", [SoftMargin(), Power(1.2, 2.0)])
-@pytest.mark.parametrize("epsilon", [4.0, 16.0, math.inf])
-def test_defaults_do_not_oscillate_around_a_bend(loss, epsilon):
-    """With too long steps under a ridge term, the excess would be half of that of w = 0."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-0.5, 0.5, (5000, 5))
-    predictions = X @ rng.normal(size=5) + 0.3 * rng.normal(size=5000)
-    y = np.where(predictions > 0.0, 1.0, -1.0) if loss.classification else predictions
-    obj = Objective(loss, X, y, l2=0.01, row_norm=1.3, fit_intercept=True, penalize_intercept=True)
-    assert excess(obj, noisy_gd(obj, epsilon, 1e-6, random_state=1).coef) < 0.02
 
 
 @pytest.mark.parametrize("algorithm", [noisy_gd, dp_sgd], ids=["noisy_gd", "dp_sgd"])
@@ -235,17 +172,6 @@ def test_replace_one_schedules_are_those_of_half_as_many_records(algorithm, n):
     assert half != all_of_them
 
 
-@pytest.mark.parametrize("n", [100, 1000, 30_000])
-@pytest.mark.parametrize("mu", [1e-6, 1e-5, 1e-4])
-def test_with_little_signal_the_random_walk_of_noise_stays_short(n, mu):
-    """Weights that consist of noise alone change no prediction by more than a few units."""
-    dimension, row_norm = 6, 1.5
-    s = noisy_gd_schedule(PublicProblem(n, dimension, mu, Logistic(), row_norm))
-    noise = s.clip * math.sqrt(s.steps * dimension) / (n * mu)  # norm of the noise of one mean gradient
-    walk = noise * math.sqrt(s.steps) * s.step_size / (1.0 - s.momentum)
-    assert row_norm * walk < 12.0
-
-
 def test_little_signal_beats_the_majority():
     """On a few hundred real records, 63 % of which have the most frequent label."""
     data = datasets.load("breast_cancer")
@@ -267,25 +193,3 @@ def test_curvature_bound_of_the_clipped_logistic_loss_is_attained():
         assert curvature <= bound * (1 + 1e-4)
         worst = max(worst, curvature / bound)
     assert worst > 0.95
-
-
-# Without whitening, thresholds and shrinkage it takes the same steps.
-PLAIN = {"moments": "none", "threshold": 0.0, "shrinkage": 0.0}
-
-
-@pytest.mark.parametrize(("algorithm", "plain"), [(noisy_gd, {}), (preconditioned_gd, PLAIN)])
-@pytest.mark.parametrize(
-    ("loss", "chosen", "shrink"),
-    [(Absolute(), {}, True), (Absolute(), {"step_size": 0.1}, False), (Huber(), {}, False)],
-)
-def test_default_steps_shrink_where_a_regression_loss_has_a_kink(algorithm, plain, loss, chosen, shrink):
-    X = np.random.default_rng(0).normal(size=(500, 3)) / 2.0
-    objective, seen = Objective(loss, X, X[:, 0], row_norm=2.0), []
-    settings = {"steps": 60, "momentum": 0.0, "learn_scales": False, "random_state": 0, **plain, **chosen}
-    result = algorithm(objective, 1.0, 1e-6, callback=seen.append, **settings)
-    weights = np.array([np.zeros(3)] + [each["coef"] for each in seen])
-    lengths = np.linalg.norm(np.diff(weights, axis=0), axis=1)
-    sizes = lengths / [np.linalg.norm(each["gradient"]) for each in seen]
-    expected = np.minimum(1.0, 2.0 * (1.0 - np.arange(60) / 60)) if shrink else np.ones(60)
-    assert sizes / sizes[0] == pytest.approx(expected)
-    assert ("falling linearly" in str(result.privacy.public["step_size"])) == shrink

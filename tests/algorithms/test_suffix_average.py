@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from dperm import Objective, algorithms
 from dperm.algorithms.suffix_average import DoublingSuffixAverage, SettledAverage, average_of
 
 
@@ -35,23 +34,6 @@ def test_a_given_tail_is_what_is_averaged(count, tail):
     iterates = np.random.default_rng(0).normal(size=(count, 3))
     mean = mean_of(average_of(count, tail, extended=False), iterates)
     np.testing.assert_allclose(mean, iterates[-max(1, math.ceil(tail * count)) :].mean(axis=0), rtol=1e-12)
-
-
-@pytest.mark.parametrize("d", [5, 50])
-def test_noise_about_one_place_is_averaged_from_the_first_block_on(d):
-    """A fraction of the runs stops earlier by chance, the less the more weights there are."""
-    starts = [settled(np.random.default_rng(seed).normal(size=(200, d))) for seed in range(100)]
-    assert set(starts) <= {20, 40, 60, 80, 100}
-    assert np.mean(np.array(starts) == 20) > 0.9
-
-
-def test_iterates_on_their_way_are_left_out():
-    path = np.outer(np.linspace(0.0, 1.0, 100), [3.0, -1.0, 2.0])
-    assert settled(path) == 50
-    noisy = [path + 0.05 * np.random.default_rng(seed).normal(size=path.shape) for seed in range(100)]
-    assert all(settled(iterates) == 50 for iterates in noisy)
-    converging = np.outer(0.9 ** np.arange(100), [3.0, -1.0, 2.0])
-    assert settled(converging) == 50
 
 
 def test_the_average_begins_where_a_descent_has_arrived():
@@ -92,18 +74,6 @@ def test_units_and_shapes_do_not_matter():
     assert settled(iterates.reshape(60, 12)) == start
 
 
-@pytest.mark.parametrize("count", range(1, 12))
-@pytest.mark.parametrize("tail", [0.0, 0.5, 1.0])
-def test_short_runs_average_as_usual(count, tail):
-    iterates = np.random.default_rng(count).normal(size=(count, 2))
-    usual = mean_of(average_of(count, tail, extended=False), iterates)
-    ours = mean_of(average_of(count, tail, extended=True), iterates)
-    if count < 10 or tail != 0.5:
-        np.testing.assert_allclose(ours, usual, rtol=1e-14)
-    else:
-        assert first_averaged(ours, iterates) >= 1
-
-
 def test_it_is_an_average_of_the_last_iterates_at_least():
     iterates = np.random.default_rng(0).normal(size=(100, 3))
     average = SettledAverage(100, 70)
@@ -117,28 +87,3 @@ def test_doubling_suffix_average_covers_at_least_half_of_the_iterates():
         average.add(w)
         start = first_averaged(average.mean(), iterates[:count])
         assert count / 2 <= count - start <= max(0.75 * count, 2)
-
-
-def problem(n=4000, d=6):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (n, d)) / math.sqrt(d)
-    return Objective("logistic", X, np.sign(X @ rng.normal(size=d) + 0.5 * rng.normal(size=n)))
-
-
-@pytest.mark.parametrize("solver", ["noisy_gd", "preconditioned_gd", "dp_sgd", "dp_lssgd", "dp_lsadam"])
-def test_by_default_algorithms_include_what_had_settled(solver):
-    """Their result is the mean of the last iterates that they report, of half of them where that is given."""
-    objective = problem()
-
-    def start(seed, **given):
-        iterates = []
-        run = getattr(algorithms, solver)
-        seen = {"callback": lambda info: iterates.append(info["coef"].copy()), "random_state": seed}
-        result = run(objective, epsilon=0.5, delta=1e-6, **seen, **given)
-        return first_averaged(result.coef, np.array(iterates)) / len(iterates)
-
-    assert start(0, tail=0.5) == pytest.approx(0.5, abs=0.02)
-    starts = np.array([start(seed) for seed in range(8)])
-    assert starts.min() > 0.09
-    assert starts.max() < 0.52
-    assert (starts < 0.45).any()
