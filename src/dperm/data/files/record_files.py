@@ -96,9 +96,9 @@ def scan_parquet(
     need one pass over the files per sample (`dp_sgd`) or per four million sampled numbers (`dp_sgd_gradient`
     and the like).
 
-    The files must not change while a model is trained. Their size, inode and times of last modification are
-    checked before and after each pass, the number of records and the types of columns in each pass; a change
-    is a `DataError` before anything is released.
+    The files must not change while a model is trained: no guarantee covers files that do. A change of their
+    size, time of modification, number of records or types of columns is a `DataError` before anything is
+    released from the pass that notices it.
 
     Examples
     --------
