@@ -2,7 +2,7 @@
 
 import pytest
 
-from dperm.data.ahead import AdaptiveThreads
+from dperm.data.chunked import AdaptiveThreads
 
 
 def settled(reading, working, most, items=200):

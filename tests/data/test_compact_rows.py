@@ -6,7 +6,7 @@ import scipy.sparse
 
 from dperm import Objective
 from dperm.algorithms import dp_agd, dp_sgd, noisy_gd, preconditioned_gd
-from dperm.data import compact_rows
+from dperm.data import inputs
 from dperm.losses import Softmax
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
@@ -118,7 +118,7 @@ def test_norms_from_before_merging_go_with_all_records():
 def test_fits_are_the_same(algorithm):
     merged, plain = pair("table")
     merged._rows.compact._passes_left = 16
-    settings = {"steps": compact_rows._PASSES_AHEAD, "random_state": 1}
+    settings = {"steps": inputs._PASSES_AHEAD, "random_state": 1}
     with pytest.warns(UserWarning, match="random_state"):
         coefs = [algorithm(each, 1.0, 1e-6, **settings).coef for each in (merged, plain)]
     assert is_compact(merged)
@@ -128,17 +128,17 @@ def test_fits_are_the_same(algorithm):
 @pytest.mark.parametrize("algorithm", [noisy_gd, preconditioned_gd, dp_agd])
 def test_a_long_fit_reads_merged_records_alone(algorithm, monkeypatch):
     """Norms kept from the first gradient would force later ones to read all records."""
-    read, served = [], compact_rows.CompactRows.rows_for
+    read, served = [], inputs.CompactRows.rows_for
 
     def rows_for(compact, pass_):
         rows = served(compact, pass_)
         read.append(rows is not None)
         return rows
 
-    monkeypatch.setattr(compact_rows.CompactRows, "rows_for", rows_for)
+    monkeypatch.setattr(inputs.CompactRows, "rows_for", rows_for)
     objective = Objective("logistic", *records("float64"), row_norm=20.0, fit_intercept=True)
     algorithm(objective, 1.0, 1e-6, learn_scales=True)
-    assert len(read) > compact_rows._PASSES_AHEAD
+    assert len(read) > inputs._PASSES_AHEAD
     assert sum(read) >= len(read) - 1  # labels are counted without the rows
 
 
@@ -149,11 +149,11 @@ def make_passes(objective, count):
 
 def test_merging_waits_for_passes_over_all_records():
     objective = Objective("logistic", *records("float64"), row_norm=2.0)
-    objective._expect_passes(compact_rows._PASSES_AHEAD - 1)
+    objective._expect_passes(inputs._PASSES_AHEAD - 1)
     batches = SecretBatches("poisson", random_bits(1), 100, N)
-    for _ in range(2 * compact_rows._PASSES_BEFORE):
+    for _ in range(2 * inputs._PASSES_BEFORE):
         clipped_gradient_sum(objective, np.zeros(WIDTH), CLIP, rows=next(batches))
-    make_passes(objective, compact_rows._PASSES_BEFORE)
+    make_passes(objective, inputs._PASSES_BEFORE)
     assert not is_compact(objective)
     make_passes(objective, 1)
     assert is_compact(objective)
@@ -168,7 +168,7 @@ def test_steps_on_batches_do_not_count_as_passes():
 
 @pytest.mark.parametrize(
     ("n", "kinds"),
-    [(N, 1_000_000_000), (compact_rows._MIN_RECORDS - 1, 10)],
+    [(N, 1_000_000_000), (inputs._MIN_RECORDS - 1, 10)],
     ids=["different records", "few records"],
 )
 def test_what_is_not_merged(n, kinds):
@@ -190,8 +190,8 @@ def test_a_fit_continues_without_memory_for_merging(monkeypatch):
             raise MemoryError
         return aggregate(X, y, **options)
 
-    aggregate = compact_rows.aggregate
-    monkeypatch.setattr(compact_rows, "aggregate", no_memory)
+    aggregate = inputs.aggregate
+    monkeypatch.setattr(inputs, "aggregate", no_memory)
     for _ in range(2):
         assert_same(merged, plain, sums_of(plain)["gradients"])
     assert not is_compact(merged)
@@ -199,7 +199,7 @@ def test_a_fit_continues_without_memory_for_merging(monkeypatch):
 
 
 def test_large_copies_are_not_made(monkeypatch):
-    monkeypatch.setattr(compact_rows, "_MAX_NUMBERS", 1000)
+    monkeypatch.setattr(inputs, "_MAX_NUMBERS", 1000)
     merged, plain = pair("float64")
     assert_same(merged, plain, sums_of(plain)["gradients"])
     assert not is_compact(merged)

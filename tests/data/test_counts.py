@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dperm import Objective
-from dperm.data.multiplicity import Multiplicity
+from dperm.data.targets import Multiplicity
 from dperm.errors import DataError
 
 some_counts = st.lists(st.integers(1, 9) | st.sampled_from([1, 1, 1, 1000]), min_size=1, max_size=60)

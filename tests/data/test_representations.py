@@ -9,7 +9,7 @@ from pyarrow import csv
 
 from dperm import Objective, algorithms
 from dperm.data import scan_csv, scan_parquet
-from dperm.data.columns import ColumnsMatrix
+from dperm.data.dense import ColumnsMatrix
 from dperm.data.passes_per_row import Predictions
 from dperm.errors import DataError
 from dperm.losses import Huber, SquaredError

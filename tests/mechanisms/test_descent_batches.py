@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2, kstest, norm
 
 from dperm._kernels import samplers
-from dperm.data.ahead import one_ahead
+from dperm.data.chunked import one_ahead
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
 from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.sampling import poisson_rate

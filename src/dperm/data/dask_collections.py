@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.data.names import check_names
+from dperm.data.checks import check_names
 from dperm.data.sparse import is_sparse
 from dperm.errors import DataError
 

@@ -10,10 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm._kernels.row_kernels import DenseRows, NoisyBatchSums
-from dperm.data.multiplicity import Multiplicity
 from dperm.data.passes import Array, DescentSteps, Integers, NoisyBatches, Pass
-from dperm.data.targets import Targets
-from dperm.data.weights import Weights
+from dperm.data.targets import Multiplicity, Targets, Weights
 from dperm.errors import DataError
 from dperm.private_values.secret_rows import SecretRows
 

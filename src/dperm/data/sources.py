@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dperm.data.dense import dense_rows
-from dperm.data.multiplicity import Multiplicity
 from dperm.data.rows import Rows, RowSettings, RowSource, is_source, is_streamed
 from dperm.data.sparse import as_csr, is_sparse, sparse_rows
+from dperm.data.targets import Multiplicity
 from dperm.errors import DataError
 
 

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
+from dperm.data.checks import check_encoding, check_readable
 from dperm.data.dask_collections import is_dask_collection
 from dperm.data.dask_rows import EncodedCollection
 from dperm.data.files.record_files import RecordFiles
-from dperm.data.names import check_encoding
-from dperm.data.readable import check_readable
 from dperm.data.schema.schema import Schema
 from dperm.data.sparse import is_sparse
 from dperm.data.tabular import TabularMatrix

@@ -17,12 +17,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.accounting.ledger.records import rows_of
+from dperm.data.checks import check_readable
 from dperm.data.dask_collections import as_array, blocks_of, is_dask_collection, task
 from dperm.data.files.record_files import RecordFiles
-from dperm.data.multiplicity import Multiplicity
-from dperm.data.readable import check_readable
 from dperm.data.sparse import as_csr, is_sparse
 from dperm.data.tabular import TabularMatrix
+from dperm.data.targets import Multiplicity
 from dperm.errors import DataError
 from dperm.estimators.input_checks import checked_codes, finite_rows
 from dperm.estimators.linear_model import PrivateLinearModel

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dperm._kernels.threads import threads_for
 from dperm.accounting.neighbours import Neighbours
-from dperm.data.ahead import one_ahead
+from dperm.data.chunked import one_ahead
 from dperm.data.passes import DescentSettings, DescentSteps
 from dperm.data.rows import Rows
 from dperm.errors import DataError

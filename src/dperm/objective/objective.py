@@ -13,11 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm._kernels.threads import check_n_threads, threads_for
 from dperm.data.inputs import rows_of_input
-from dperm.data.multiplicity import Multiplicity
 from dperm.data.passes import GradientSum, Pass
 from dperm.data.rows import RowSettings, RowsInMemory, RowSource
-from dperm.data.targets import Targets
-from dperm.data.weights import Weights
+from dperm.data.targets import Multiplicity, Targets, Weights
 from dperm.errors import DataError
 from dperm.losses import Loss, get_loss
 from dperm.losses.weighted import Weighted, unweighted

@@ -14,7 +14,7 @@ from dperm.accounting import PrivacyLedger
 from dperm.accounting.ledger.card import ledger_rows
 from dperm.accounting.ledger.reports import ledger_sections, promise
 from dperm.accounting.neighbours import Neighbours
-from dperm.data.schema.overview import schema_blocks
+from dperm.data.schema.formats import schema_blocks
 from dperm.data.schema.schema import Schema
 from dperm.metrics.displays import EvaluationDisplay, new_axes, pyplot
 from dperm.metrics.evaluation import CURVES, Evaluation

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dperm.data.ahead import one_ahead
+from dperm.data.chunked import one_ahead
 from dperm.data.dask_collections import added_up, delayed_blocks, is_dask_collection, task
 from dperm.data.files.arrow_tables import CsvTables, Tables, pyarrow
 from dperm.data.files.record_files import RecordFiles

@@ -14,9 +14,8 @@ from sklearn.base import is_classifier
 from dperm.accounting import LedgerPart
 from dperm.accounting.ledger.records import rows_of
 from dperm.data.files.record_files import RecordFiles
-from dperm.data.multiplicity import Multiplicity
 from dperm.data.tabular import TabularMatrix
-from dperm.data.weights import Weights
+from dperm.data.targets import Multiplicity, Weights
 from dperm.errors import DataError
 from dperm.estimators.input_checks import finite_rows
 from dperm.estimators.linear_model import PrivateLinearModel, PrivateLinearRegressor

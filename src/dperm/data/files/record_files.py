@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm.data.ahead import one_ahead
-from dperm.data.chunked import ChunkedRows, Part
-from dperm.data.columns import ColumnsMatrix
+from dperm.data.checks import check_names
+from dperm.data.chunked import ChunkedRows, Part, one_ahead
+from dperm.data.dense import ColumnsMatrix
 from dperm.data.files.arrow_tables import (
     CsvTables,
     KeptTables,
@@ -28,7 +28,6 @@ from dperm.data.files.arrow_tables import (
     pyarrow,
 )
 from dperm.data.files.unchanged_files import UnchangedFiles
-from dperm.data.names import check_names
 from dperm.data.rows import Rows, RowSettings
 from dperm.data.sources import rows_of
 from dperm.data.tabular import stacked_tables

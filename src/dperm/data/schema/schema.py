@@ -16,12 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm._document import Document, Text
-from dperm.data.names import check_unique
+from dperm.data.checks import check_unique
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.draft import draft_columns
-from dperm.data.schema.overview import schema_blocks
+from dperm.data.schema.formats import (
+    DRAFT,
+    columns_from_entries,
+    schema_blocks,
+    table_of,
+    toml_table,
+    toml_text,
+)
 from dperm.data.schema.table_columns import n_rows, read_columns
-from dperm.data.schema.toml_format import DRAFT, columns_from_entries, table_of, toml_table, toml_text
 from dperm.data.tabular import TabularLayout, TabularMatrix
 
 if TYPE_CHECKING:  # a schema can be read without importing the accounting

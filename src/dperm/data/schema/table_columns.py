@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.data.names import check_names
-from dperm.data.readable import check_readable
+from dperm.data.checks import check_names, check_readable
 from dperm.errors import DataError
 
 Codes = NDArray[np.int32]
