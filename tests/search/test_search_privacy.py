@@ -226,7 +226,7 @@ def test_scores_that_could_overflow_are_refused():
     ledger = Ledger(1.0, DELTA, allow_seeded=True)
     estimator = HuberRegressor(target_bound=1.0, solver="noisy_gd", solver_options={"steps": 5})
     with pytest.raises(DataError, match="too many for exact sums of scores"):
-        search({"l2": [0.1, 1.0]}, 1.0, estimator, ledger=ledger).fit(X, y, np.full(40, 2**40))
+        search({"l2": [0.1, 1.0]}, 1.0, estimator, ledger=ledger).fit(X, y, counts=np.full(40, 2**40))
     assert ledger.spent == 0.0
     held = HeldOut(
         Records(X, -y, np.full(40, 2**34)),

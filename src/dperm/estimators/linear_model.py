@@ -155,7 +155,16 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         >>> model.coef_.shape, model.privacy_.epsilon, ledger.spent
         ((1, 2), 1.0, 1.0)
         """
-        return self._solve(self._objective(X, y, counts, sample_weight))
+        fitted = self._unfitted()
+        fitted._solve(fitted._objective(X, y, counts, sample_weight))
+        self.__dict__ = vars(fitted)  # all at once: a fit that fails leaves the model as it was
+        return self
+
+    def _unfitted(self) -> Self:
+        """A copy with the parameters, without the results of an earlier fit."""
+        other = object.__new__(type(self))
+        vars(other).update({name: value for name, value in vars(self).items() if not _is_result(name)})
+        return other
 
     def _objective(
         self, X: Any, y: Any, counts: ArrayLike | None, sample_weight: ArrayLike | None = None
@@ -350,6 +359,10 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None and self.solver != "nonprivate"
         return tags
+
+
+def _is_result(name: str) -> bool:
+    return name in ("_design", "_encoding") or (name.endswith("_") and not name.startswith("_"))
 
 
 class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]

@@ -218,15 +218,15 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         run = SearchRun(candidates, plan, terms, source, records, scoring, share)
         facts = self._facts(run)
         release = run.charge(facts)
-        self.best_index_, self.best_estimator_ = run.search(release)
-        self.best_params_ = candidates.settings[self.best_index_]
-        self.method_ = run.plan.method
-        self.cv_results_ = _table(candidates, run.epsilons, self.best_index_)
-        self.privacy_ = self._statement(run, release, facts)
-        model = model_of(self.best_estimator_)
+        index, best = run.search(release)
+        privacy, table = self._statement(run, release, facts), _table(candidates, run.epsilons, index)
+        model = model_of(best)
         own = {"ledger": self.ledger, "neighbors": self.neighbors, "n_public": candidates.model.n_public}
         model.set_params(random_state=None, **own)
-        model.privacy_ = self.privacy_
+        model.privacy_ = privacy
+        # Together, at the end: a search that fails leaves the results of the one before.
+        self.best_index_, self.best_estimator_, self.best_params_ = index, best, candidates.settings[index]
+        self.method_, self.cv_results_, self.privacy_ = run.plan.method, table, privacy
         return self
 
     def _terms(self, count: int) -> SearchTerms:
