@@ -1,4 +1,4 @@
-"""``dperm fit``: fit a private model to files, with a schema and a budget."""
+"""Training on the command line: the commands fit and tune."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import typer
 from dperm.accounting import open_ledger
 from dperm.cli.budget import File, Force
 from dperm.cli.inputs import opened
-from dperm.cli.messages import interrupted_after_charge
-from dperm.cli.outputs import check_writable
+from dperm.cli.messages import check_writable, interrupted_after_charge
 from dperm.cli.screen import Screen, command
 
 Data = Annotated[
@@ -113,8 +112,7 @@ def fit(
     """Fit a linear model to a table, with a differential privacy guarantee."""
     from dperm.cli.estimators import make
     from dperm.cli.models import check_terms, target_of, write
-    from dperm.cli.targets import load_described
-    from dperm.cli.weights import load_weights, weight_arguments, without_weights
+    from dperm.cli.targets import load_described, load_weights, weight_arguments, without_weights
 
     # Everything that can fail without the fit fails before the charge.
     description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
@@ -165,3 +163,68 @@ def _report(screen: Screen, fitted: Any, model: Path | None, test: str | None, s
         )
         facts["score_not_private"] = score
     screen.show(facts, text)
+
+
+@command
+def tune(
+    screen: Screen,
+    data: Data,
+    schema: SchemaFile,
+    label: Label,
+    epsilon: Epsilon,
+    delta: Delta,
+    grid: Annotated[
+        list[str],
+        typer.Option(help="key=value,value,...: candidates of a setting such as l2; may be repeated."),
+    ],
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Refit the winner to all records, with half of the budget.")
+    ] = False,
+    estimator: Estimator = "logistic",
+    positive: Positive = None,
+    classes: Classes = None,
+    target_bound: TargetBound = None,
+    class_weight: ClassWeight = None,
+    weight_column: WeightColumn = None,
+    weight_bound: WeightBound = None,
+    solver: Solver = "auto",
+    settings: Settings = None,
+    neighbors: Neighbors = None,
+    n_public: NPublic = None,
+    model: Model = None,
+    force: Force = False,
+    separator: Separator = None,
+    header: Header = None,
+    decimal: Decimal = ".",
+    ledger: LedgerName = None,
+    file: File = Path("dperm-budget.db"),
+) -> None:
+    """Choose the best of several settings and fit a model with them, in one charge."""
+    from dperm.cli.estimators import grid_of, make
+    from dperm.cli.models import check_terms, target_of, write
+    from dperm.cli.targets import load_described, load_weights, weight_arguments, without_weights
+    from dperm.search import PrivateSearch
+
+    description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
+    description = without_weights(description, weight_column, weight_bound, target)
+    account = None if ledger is None else open_ledger(file, ledger)
+    candidates = grid_of(estimator, grid)
+    terms = target.arguments | weight_arguments(target, class_weight, weight_bound) | {"n_public": n_public}
+    base = make(estimator, solver, settings or [], schema=description, **terms)
+    search = PrivateSearch(base, candidates, epsilon, delta, refit=refit, ledger=account, neighbors=neighbors)
+    if model is not None:
+        check_writable(model, force=force, size=4096 + 64 * description.n_columns)
+    with interrupted_after_charge(account):
+        with opened(data, separator, header, decimal) as inputs:
+            X, y = load_described(inputs, target, screen, description)
+            weights = None if weight_column is None else load_weights(inputs, weight_column)
+        n = len(y) if n_public is None else n_public
+        check_terms(screen, epsilon, delta, n)
+        search.fit(X, y, sample_weight=weights)
+        if model is not None:
+            write(search.best_estimator_, target, model)
+    screen.note(f"{n:,} records" + ("" if model is None else f"; model written to {model}"))
+    best = ", ".join(f"{key}={value}" for key, value in search.best_params_.items())
+    count = len(search.cv_results_["params"])
+    facts = {"best": search.best_params_, "candidates": count, "privacy": search.privacy_.to_dict()}
+    screen.show(facts, f"Best of {count}: {best}\n\n{search.privacy_}")

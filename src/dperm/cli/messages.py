@@ -1,17 +1,42 @@
-"""Error messages and exit codes of the commands."""
+"""What a command checks of its output files and says about errors, for people."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from dperm.accounting import PrivacyLedger
+from dperm.data.files.whole_files import beside
 from dperm.errors import BudgetExceededError, ExactScoreWarning, LedgerError
+
+
+def check_writable(path: Path, *, force: bool, size: int) -> None:
+    """Raise unless a file of about that many bytes can be written at `path`.
+
+    Raises
+    ------
+    ValueError
+        If the file exists and `force` is false, or if the disk is full.
+    OSError
+        If the folder does not exist or is not writable.
+    """
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, not the name of a file")
+    if path.exists() and not force:
+        raise ValueError(f"{path} exists already: choose another name, or --force to write over it")
+    trial = beside(path)
+    trial.write_bytes(b"")
+    trial.unlink()
+    if shutil.disk_usage(path.parent).free < 2 * size:
+        raise ValueError(f"no space is left on the disk of {path}")
+
 
 _LONGEST = 1000  # characters of a message, which may quote a cell
 WRONG_INPUT, REFUSED, INTERRUPTED = 1, 3, 130

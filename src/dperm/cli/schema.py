@@ -1,7 +1,9 @@
-"""``dperm schema``: describe the columns of tables."""
+"""Schemas on the command line: drafts, learned schemas, and the kinds of columns that options name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,15 +14,61 @@ from rich.text import Text
 from dperm.accounting import open_ledger
 from dperm.cli.budget import File
 from dperm.cli.fit import Data, Decimal, Header, LedgerName, Neighbors, Separator
-from dperm.cli.inputs import opened
-from dperm.cli.messages import interrupted_after_charge
-from dperm.cli.outputs import check_writable
+from dperm.cli.inputs import Inputs, opened
+from dperm.cli.messages import check_writable, interrupted_after_charge
 from dperm.cli.screen import Screen, command
 from dperm.cli.targets import as_text, schema_in
 from dperm.data.files.arrow_tables import pyarrow
 from dperm.data.files.whole_files import write_whole
 from dperm.data.schema.columns import Numeric
 from dperm.data.schema.schema import Schema
+
+
+def kinds_of_options(
+    inputs: Inputs, patterns: Mapping[str, Sequence[str]], label: str | None
+) -> dict[str, str]:
+    """The kinds that patterns give to the columns of the files.
+
+    Raises
+    ------
+    ValueError
+        For a column with two kinds, a pattern without a column, and a column of a CSV file without a kind.
+    """
+    names = inputs.names
+    for pattern in (one for each in patterns.values() for one in each):
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ValueError(f"there is no column {pattern!r}; the columns are {', '.join(map(repr, names))}")
+    kinds = {name: kind for name in names if (kind := _kind_of(name, patterns)) is not None}
+    if inputs.separator is None:
+        return kinds
+    if label in names:
+        kinds.setdefault(str(label), "categorical")
+    unknown = [repr(name) for name in names if name not in kinds]
+    if unknown:
+        raise ValueError(
+            "say what the columns of a CSV file are, as its cells must not decide: --numeric, --categorical "
+            f"or --ignore for {', '.join(unknown)} ('*' stands for all others)"
+        )
+    return kinds
+
+
+def _kind_of(name: str, patterns: Mapping[str, Sequence[str]]) -> str | None:
+    """The kind by the column's exact name, else by the longest pattern that matches."""
+    fitting = [(one == name, len(one), kind) for kind, each in patterns.items() for one in each
+               if fnmatchcase(name, one)]  # fmt: skip
+    closest = {kind for *fit, kind in fitting if fit == list(max(fitting)[:2])}
+    if len(closest) > 1:
+        raise ValueError(f"column {name!r} is given two kinds: {' and '.join(sorted(closest))}")
+    return closest.pop() if closest else None
+
+
+def types_of_kinds(inputs: Inputs, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Arrow types of the columns of CSV files; Parquet files know their own."""
+    if inputs.separator is None:
+        return dict.fromkeys(inputs.names)
+    arrow = pyarrow()
+    return {name: arrow.float64() if kind == "numeric" else arrow.string() for name, kind in kinds.items()}
+
 
 _PATTERN = "A column {}, or a pattern such as 'pixel*'; may be repeated."
 
@@ -100,7 +148,7 @@ def learn(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="TOML file to write.")] = None,
 ) -> None:
     """Learn bounds and categories from a file, with a differential privacy guarantee."""
-    from dperm.cli.columns import kinds_of_options, types_of_kinds
+    from dperm.cli.schema import kinds_of_options, types_of_kinds
 
     account = None if ledger is None else open_ledger(file, ledger)
     if out is not None:
