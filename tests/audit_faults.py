@@ -306,7 +306,7 @@ CONFIGURATIONS = {
         share=0.3,
     ),
     "sufficient_statistics": Configuration(
-        {"target_weight": 1.0, "learn_scales": False},
+        {"learn_scales": False},
         (halved_noise, understated_gram),
         loss=SquaredError(1.0),
     ),

@@ -122,10 +122,6 @@ COMBINATIONS = {
         ({"calibration": "paper", "epsilon": math.inf}, "finite epsilon"),
     ],
     "sufficient_statistics": [
-        {"ridge": 0.1, "calibration": "paper"},
-        {"target_weight": 0.5, "calibration": "paper"},
-        {"target_weight": 0.0},
-        {"ridge": -1.0},
         ({"calibration": "paper", "neighbors": "replace_one"}, "add_or_remove"),
         ({"calibration": "paper", "epsilon": math.inf}, "finite epsilon"),
     ],
@@ -134,7 +130,6 @@ COMBINATIONS = {
         {"step_size": 1e3},
     ],
     "objective_perturbation": [
-        {"output_share": 0.0},
         ({"calibration": "paper", "neighbors": "replace_one"}, "add_or_remove"),
         ({"calibration": "paper", "delta": 0.0}, "replace_one"),
         {"delta": 1.0},

@@ -133,18 +133,6 @@ def test_the_ledger_determines_the_accountant():
         dp_agd(objective(), 0.2, 1e-6, ledger=ledger)
 
 
-@pytest.mark.parametrize("cap", [0.7, 3.0])
-def test_steps_never_exceed_the_public_cap(cap):
-    """Under the published rule the largest step grows by a tenth whenever noise selects it."""
-    settings = {"calibration": "paper", "random_state": 2, "n_candidates": 20}
-    free = dp_agd(objective(n=500), 0.2, 1e-6, step_cap=math.inf, **settings)
-    capped = dp_agd(objective(n=500), 0.2, 1e-6, step_cap=cap, **settings)
-    assert max(entry["step"] for entry in free.history) > 3.0
-    assert max(entry["step"] for entry in capped.history) == cap
-    assert capped.privacy.public["step_cap"] == cap
-    assert free.privacy.public["step_cap"] == "inf"
-
-
 def test_sampling_at_rate_1_equals_full_batches():
     """Without noise."""
     full = dp_agd(objective(), math.inf, 1e-6, max_iter=30)

@@ -77,10 +77,9 @@ def test_a_smoothed_quantile_costs_at_most_its_bias():
 @pytest.mark.parametrize("solver", ["auto", "sufficient_statistics"])
 def test_without_a_threshold_it_is_ridge_regression(solver, fit_intercept):
     peer = Ridge(alpha=0.1 * len(X), fit_intercept=fit_intercept, tol=1e-12).fit(X, y)
-    options = {"ridge": 0.0} if solver == "sufficient_statistics" else None
     ours = exact(
         HuberRegressor, threshold=math.inf, l2=0.1, fit_intercept=fit_intercept, target_bound=100.0,
-        solver=solver, solver_options=options,
+        solver=solver,
     ).fit(X, y)  # fmt: skip
     np.testing.assert_allclose(ours.coef_, peer.coef_, atol=1e-5)
     assert ours.intercept_ == pytest.approx(peer.intercept_, abs=1e-5)

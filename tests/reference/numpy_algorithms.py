@@ -66,13 +66,12 @@ def noisy_gd(rows, y, noise_multiplier, schedule, rng):
     return total / averaged
 
 
-def output_perturbation_gd(rows, y, steps, step_size, sigma, rng, average=False):
+def output_perturbation_gd(rows, y, steps, step_size, sigma, rng):
     """Twin of dperm.algorithms.output_perturbation_gd (logistic loss, no ridge term, no projection)."""
-    w, total = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    w = np.zeros(rows.shape[1])
     for _ in range(steps):
         w = w - step_size * (logistic_slopes(rows, y, w) @ rows) / len(rows)
-        total += w
-    return (total / steps if average else w) + rng.normal(scale=sigma, size=len(w))
+    return w + rng.normal(scale=sigma, size=len(w))
 
 
 def privgene(rows, y, rate, schedule, rng):

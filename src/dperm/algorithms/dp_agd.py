@@ -66,7 +66,6 @@ def dp_agd(
     average: bool | None = None,
     n_candidates: int | None = None,
     step_window: int | None = None,
-    step_cap: float | None = None,
     max_iter: int | None = None,
     batch_size: float | None = None,
     accountant: str | None = None,
@@ -111,8 +110,6 @@ def dp_agd(
         Number of positive steps ``j step_max / n_candidates`` in a line search.
     step_window : int, optional
         Number of updates after which ``step_max`` becomes 1.1 times the largest step among them.
-    step_cap : float, optional
-        Upper limit of ``step_max``; infinite for no limit, as published.
     max_iter : int, optional
         Largest number of updates.
     batch_size : float, optional
@@ -171,7 +168,6 @@ def dp_agd(
         average=average,
         n_candidates=n_candidates,
         step_window=step_window,
-        step_cap=step_cap,
         max_iter=max_iter,
         batch_size=batch_size,
     )
@@ -360,7 +356,7 @@ class _Run:
         self.w = preconditioner.start
         self.velocity = np.zeros(self.objective.shape)
         self.average = DoublingSuffixAverage()
-        self.step_max = min(schedule.step_max, schedule.step_cap)
+        self.step_max = schedule.step_max
         self.gradient_units = plan.gradient_units
         self.batches: SecretBatches | None = None
         if schedule.batch_size is not None:
@@ -381,7 +377,7 @@ class _Run:
             self.fit.report(len(history) + 1, self.w, step=step, gradient_budget=gradient_budget)
             if len(history) % schedule.step_window == 0:
                 largest = max(entry["step"] for entry in history[-schedule.step_window :])
-                self.step_max = min(1.1 * largest, schedule.step_cap)
+                self.step_max = 1.1 * largest
 
     def _gradient_sum(self) -> Bounded:
         keep = self.batches is None

@@ -64,7 +64,6 @@ def objective_perturbation(
     delta: float,
     *,
     clip: float | None = None,
-    output_share: float = 1e-3,
     calibration: str = "tight",
     neighbors: str | None = None,
     ledger: PrivacyLedger | None = None,
@@ -89,8 +88,6 @@ def objective_perturbation(
         Bound on the norm of one record's gradient; infinite where the loss itself bounds it, and for
         ``delta=0``. By default from public numbers:
         :func:`dperm.algorithms.defaults.output_perturbation.default_clip`.
-    output_share : float
-        Portion of epsilon and delta for the noise on the output, in (0, 1).
     calibration : {"tight", "paper"}
         "paper" (logistic loss): for delta > 0 the noise of Kifer et al. (``add_or_remove``), for ``delta =
         0`` that of Chaudhuri et al. (``replace_one``).
@@ -128,7 +125,6 @@ def objective_perturbation(
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    output_share = check.share("output_share", output_share)
     if clip is not None:
         clip = check.clip_norm_or_infinite("clip", clip)
     with Fit(
@@ -141,13 +137,13 @@ def objective_perturbation(
         random_state=random_state,
         callback=callback,
     ) as fit:
-        return _objective_perturbation(fit, clip, output_share)
+        return _objective_perturbation(fit, clip)
 
 
-def _objective_perturbation(fit: Fit, given_clip: float | None, output_share: float) -> FitResult:
+def _objective_perturbation(fit: Fit, given_clip: float | None) -> FitResult:
     objective = fit.objective
     # 1. the linear term, and the ridge term that its privacy relies on
-    plan, clip = _plan_and_clip(fit, given_clip, output_share)
+    plan, clip = _plan_and_clip(fit, given_clip)
     constants = PublicConstants.of(objective, clip=clip)
     if max(plan.scale, plan.ridge) > 1e100:
         raise ValueError(f"epsilon = {fit.epsilon:.3g} is too small: the noise would drown every record")
@@ -161,7 +157,7 @@ def _objective_perturbation(fit: Fit, given_clip: float | None, output_share: fl
     )
     fit.check_size_cap(2 * fit.n)  # the tolerance allows for twice as many records
     # 2. noise on the output, which covers the distance from the exact minimiser
-    event = PerturbedMinimumRelease(plan.law, plan.scale, _output_noise(fit, plan.law, output_share))
+    event = PerturbedMinimumRelease(plan.law, plan.scale, _output_noise(fit, plan.law))
     cost = (
         None if plan.law != "gaussian" or event.output == 0.0 else _ledger_cost(fit, plan, event.output, clip)
     )
@@ -173,7 +169,7 @@ def _objective_perturbation(fit: Fit, given_clip: float | None, output_share: fl
         clip=clip,
         extra_l2=extra_l2,
         tolerance=training.tolerance,
-        output_share=output_share,
+        output_share=ObjectivePerturbation.OUTPUT,
     )
 
     def minimise(linear: Array, rounding: float) -> Bounded:
@@ -188,9 +184,9 @@ def _objective_perturbation(fit: Fit, given_clip: float | None, output_share: fl
     return fit.result(coef, mechanism, n_iter=1, steps=None, notes=notes)
 
 
-def _plan_and_clip(fit: Fit, clip: float | None, output_share: float) -> tuple[_Plan, float]:
+def _plan_and_clip(fit: Fit, clip: float | None) -> tuple[_Plan, float]:
     """By default whichever has less noise: that with a default clip, or without one."""
-    rest = 1.0 - output_share
+    rest = 1.0 - ObjectivePerturbation.OUTPUT
 
     def plan(clip: float) -> _Plan:
         plan_of = _paper_plan if fit.as_published else _tight_plan
@@ -228,9 +224,9 @@ def _ridge_note(extra_l2: float) -> tuple[str, ...]:
     )
 
 
-def _output_noise(fit: Fit, law: str, output_share: float) -> float:
+def _output_noise(fit: Fit, law: str) -> float:
     """Noise multiplier (Gaussian) or epsilon (norm-Laplace) of the noise on the output."""
-    epsilon, delta = fit.epsilon * output_share, fit.delta * output_share
+    epsilon, delta = (each * ObjectivePerturbation.OUTPUT for each in (fit.epsilon, fit.delta))
     if law == "norm_laplace":
         return epsilon
     return 1.0 / gdp_mu(epsilon, delta) if epsilon < math.inf else 0.0

@@ -40,7 +40,6 @@ def output_perturbation_gd(
     step_size: float | None = None,
     radius: float = math.inf,
     clip: float | None = None,
-    output: str = "last",
     mechanism: str = "auto",
     calibration: str = "tight",
     neighbors: str | None = None,
@@ -71,8 +70,6 @@ def output_perturbation_gd(
     clip : float, optional
         Bound on the norm of one record's gradient; infinite where the loss itself bounds it (in the ball).
         By default from public numbers: :func:`dperm.algorithms.defaults.output_perturbation.default_clip`.
-    output : {"last", "average"}
-        The last iterate, or the mean of all but the start.
     mechanism : {"auto", "gaussian", "norm_laplace"}
         "auto": whichever has the smaller mean square error. In few dimensions that is norm-Laplace noise,
         which spends no delta.
@@ -112,9 +109,7 @@ def output_perturbation_gd(
     >>> np.sign(result.coef)
     array([ 1., -1.])
     """
-    given = OutputPerturbationSchedule.checked(
-        steps=steps, step_size=step_size, radius=radius, clip=clip, output=output
-    )
+    given = OutputPerturbationSchedule.checked(steps=steps, step_size=step_size, radius=radius, clip=clip)
     with Fit(
         objective,
         epsilon,
@@ -137,7 +132,6 @@ def output_perturbation_gd(
             step_size=training.step_size,
             radius=training.radius,
             clip=training.clip,
-            output="average" if training.average else "last",
         )
 
 
@@ -154,8 +148,7 @@ def _training(fit: Fit, given: dict[str, Any]) -> GradientDescent:
     if schedule.step_size * (c.l2 + c.beta) > 2.0:
         limit = 2.0 / (c.l2 + c.beta)
         raise ValueError(f"step_size must be at most 2/(l2 + beta) = {limit:.6g}, got {schedule.step_size!r}")
-    average = schedule.output == "average"
-    clipped = GradientDescent(schedule.steps, schedule.step_size, schedule.radius, average, schedule.clip)
+    clipped = GradientDescent(schedule.steps, schedule.step_size, schedule.radius, schedule.clip)
     if default_clip and objective.loss.lipschitz(objective.row_norm, schedule.radius) < math.inf:
         unclipped = replace(clipped, clip=math.inf)
         return min(unclipped, clipped, key=lambda each: each.sensitivity(objective, fit.neighbors))

@@ -25,7 +25,7 @@ from dperm.algorithms.private_constant import (
 )
 from dperm.losses import Loss
 
-_IN_UNITS_OF_THE_DATA = ("clip", "step_size", "step_max", "step_cap", "shift", "ridge")
+_IN_UNITS_OF_THE_DATA = ("clip", "step_size", "step_max")
 
 
 def scales_to_learn(fit: Fit, learn_scales: bool | str, given: Mapping[str, Any]) -> ScaleShares:

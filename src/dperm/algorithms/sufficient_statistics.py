@@ -11,7 +11,6 @@ import math
 import numpy as np
 
 from dperm.accounting import Neighbours, PrivacyLedger
-from dperm.algorithms import settings as check
 from dperm.algorithms.defaults.constants import Norms, Statistics
 from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.preconditioner import Preconditioner
@@ -41,8 +40,6 @@ def sufficient_statistics(
     epsilon: float,
     delta: float,
     *,
-    target_weight: float | None = None,
-    ridge: float | None = None,
     learn_scales: bool | str = "auto",
     calibration: str = "tight",
     neighbors: str | None = None,
@@ -52,7 +49,9 @@ def sufficient_statistics(
 ) -> FitResult:
     """Minimise the squared error by one noisy release of its sufficient statistics.
 
-    Pseudo-code, guarantee and proof: :doc:`/theory/sufficient_statistics`.
+    Eigenvalues of the noisy second moments are raised to the spectral norm of the noise, and the weights are
+    shrunk by the fraction of noise in what they explain. Pseudo-code, guarantee and proof:
+    :doc:`/theory/sufficient_statistics`.
 
     Parameters
     ----------
@@ -62,18 +61,11 @@ def sufficient_statistics(
         Greater than 0; infinite runs without noise and protects nothing.
     delta : float
         Strictly between 0 and 1.
-    target_weight : float, optional
-        Weight of the targets relative to the rows, which shifts accuracy between the two sums: at 1 the
-        largest target weighs as much as the longest row. By default 0.7.
-    ridge : float, optional
-        Added to the eigenvalues of the noisy ``sum z z^T / n`` besides ``objective.l2``, at least 0. By
-        default eigenvalues are instead raised to the noise's spectral norm, about ``sigma sqrt(2 d)``, and
-        the weights are shrunk by the fraction of noise in what they explain.
     learn_scales : {"auto", True, False}
         As for :func:`dperm.algorithms.noisy_gd`.
     calibration : {"tight", "paper"}
         One release with exact accounting by Gaussian differential privacy, or AdaSSP as published: three
-        releases, for add_or_remove and a finite epsilon, without `target_weight` and `ridge`.
+        releases, for add_or_remove and a finite epsilon.
     neighbors : {"add_or_remove", "replace_one"}, optional
         Neighbouring relation; by default the ledger's, and "add_or_remove" without a ledger.
     ledger : PrivacyLedger, optional
@@ -108,11 +100,6 @@ def sufficient_statistics(
     >>> result.coef.round()
     array([ 1., -1.])
     """
-    weight = Statistics.TARGET_WEIGHT
-    if target_weight is not None:
-        weight = check.positive("target_weight", target_weight)
-    if ridge is not None:
-        ridge = check.non_negative("ridge", ridge)
     with Fit(
         objective,
         epsilon,
@@ -130,11 +117,8 @@ def sufficient_statistics(
             )
         fit.warn_if_slow("sufficient_statistics", "noisy_gd")
         if not fit.as_published:
-            return _one_release(fit, weight, ridge, learn_scales)
+            return _one_release(fit, learn_scales)
         scales_to_learn(fit, learn_scales, {})  # none, or an error if they are asked for
-        for name, value in {"target_weight": target_weight, "ridge": ridge}.items():
-            if value is not None:
-                raise ValueError(f"{name} does not apply to calibration='paper', which has its own")
         return _adassp(fit)
 
 
@@ -155,9 +139,9 @@ def _check_noise(
         )
 
 
-def _one_release(fit: Fit, weight: float, ridge: float | None, learn_scales: bool | str) -> FitResult:
-    objective = fit.objective
-    scales = scales_to_learn(fit, learn_scales, {} if ridge is None else {"ridge": ridge})
+def _one_release(fit: Fit, learn_scales: bool | str) -> FitResult:
+    objective, weight = fit.objective, Statistics.TARGET_WEIGHT
+    scales = scales_to_learn(fit, learn_scales, {})
     rest = fit.budget()
     scale_noise = ScaleNoise.of(scales, objective.loss, fit.budget(), rest)
     multiplier = fit.noise_multiplier(rest, 1)
@@ -168,8 +152,8 @@ def _one_release(fit: Fit, weight: float, ridge: float | None, learn_scales: boo
     sensitivity = target_sensitivities(norm, weight * norm)[fit.neighbors is Neighbours.REPLACE_ONE]
     grid = row_grid(max(norm, weight * norm), fit.n)
     _check_noise(objective, multiplier, sensitivity, 0.5 * norm if scales.together else norm, grid)
-    facts = scale_facts(scales) | {"ridge": "by the noise" if ridge is None else ridge}
-    release = fit.open("sufficient_statistics", fit.budget(), target_weight=weight, **facts)
+    facts = {"target_weight": weight, **scale_facts(scales)}
+    release = fit.open("sufficient_statistics", fit.budget(), **facts)
 
     # 1. coordinates, and a constant prediction that targets are seen from
     left = fit.problem.without(scales.together)
@@ -191,10 +175,9 @@ def _one_release(fit: Fit, weight: float, ridge: float | None, learn_scales: boo
     # 3. regression
     penalty = factors * objective.penalty_gradient(np.ones(objective.dimension))
     products = noisy[:-1, -1] / factor - penalty * start
-    moments = _raised(noisy[:-1, :-1], noise, ridge, norm) + np.diag(factors * penalty)
+    moments = _raised(noisy[:-1, :-1], noise, norm) + np.diag(factors * penalty)
     u = np.linalg.solve(moments, products)
-    if ridge is None:
-        u *= _shrinkage(moments, float(products @ u), noise * DIAGONAL / OFF_DIAGONAL / factor)
+    u *= _shrinkage(moments, float(products @ u), noise * DIAGONAL / OFF_DIAGONAL / factor)
     coef = start + factors * u
     fit.report(1, coef, second_moments=noisy[:-1, :-1], noise=noise)
     return fit.result(coef, preconditioner.description(_MECHANISM), n_iter=1)
@@ -240,16 +223,13 @@ def _adassp(fit: Fit) -> FitResult:
     return fit.result(coef, _MECHANISM, n_iter=1)
 
 
-def _raised(moments: Array, noise: float, ridge: float | None, row_norm: float) -> Array:
-    """Noisy second moments with eigenvalues raised by the ridge, or without one above the noise."""
+def _raised(moments: Array, noise: float, row_norm: float) -> Array:
+    """Noisy second moments with eigenvalues raised to the spectral norm of the noise."""
     d = len(moments)
     values, vectors = np.linalg.eigh(moments)
-    if ridge is None:
-        raised = np.maximum(values, noise * math.sqrt(2.0 * d))
-    else:
-        raised = np.maximum(values, 0.0) + ridge
     floor = Statistics.FLOOR * max(float(values[-1]), row_norm**2 / d)
-    return np.asarray((vectors * np.maximum(raised, floor)) @ vectors.T)
+    raised = np.maximum(values, max(noise * math.sqrt(2.0 * d), floor))
+    return np.asarray((vectors * raised) @ vectors.T)
 
 
 def _shrinkage(moments: Array, explained: float, noise: float) -> float:

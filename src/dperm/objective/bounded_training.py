@@ -191,8 +191,6 @@ class GradientDescent(Training):
         eta, in (0, 2/(l2 + beta)].
     radius : float
         Radius of the ball that iterates are projected onto; infinite for no projection.
-    average : bool
-        Whether the result is the mean of w_1..w_T instead of w_T.
     clip : float
         Bound on the norm of one record's gradient; infinite where the loss itself bounds it.
     """
@@ -200,7 +198,6 @@ class GradientDescent(Training):
     steps: int
     step_size: float
     radius: float = math.inf
-    average: bool = False
     clip: float = math.inf
 
     def sensitivity(
@@ -237,18 +234,15 @@ class GradientDescent(Training):
         # for.
         step_error = 2.0 * kappa * (1.0 + self.step_size * c.beta * self.steps / c.n)
         rho = contraction(self.step_size, *self._curvature(c))
-        mean = 2.0 * _UNIT * (self.steps + 2) * self._weight_norm(c) if self.average else 0.0
-        displacement = distance + step_error * _geometric(rho, self.steps) + mean
+        displacement = distance + step_error * _geometric(rho, self.steps)
         return min(displacement * (1.0 + 2.0**-40), 2.0 * self.radius * (1.0 + 2.0**-30))
 
     def run(self, objective: Objective) -> Array:
-        """The last computed iterate, or the mean of all."""
+        """The last computed iterate."""
         w = np.zeros(objective.shape)
-        total = np.zeros(objective.shape)
         for _ in range(self.steps):
             w = project(w - self.step_size * objective.gradient(w, self.clip), self.radius)
-            total += w
-        return total / self.steps if self.average else w
+        return w
 
     @staticmethod
     def _curvature(c: PublicConstants) -> tuple[float, float]:
@@ -277,7 +271,6 @@ def _descent_distance(training: GradientDescent, c: PublicConstants, neighbors: 
         training.step_size,
         l2=c.l2 if refine else l2,
         neighbors=neighbors,
-        average=training.average,
         radius=training.radius,
     )
     if refine:

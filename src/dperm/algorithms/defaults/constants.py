@@ -254,6 +254,7 @@ class OutputGD:
 class ObjectivePerturbation:
     """`objective_perturbation`."""
 
+    OUTPUT = 1e-3  # of epsilon and delta, for the noise on the output
     RIDGE = (
         3.0  # least regularisation, in beta / epsilon: less would cost more in noise than it saves in bias
     )
@@ -304,7 +305,7 @@ class RandomRounds:
 class Statistics:
     """`sufficient_statistics`."""
 
-    TARGET_WEIGHT = 0.7
+    TARGET_WEIGHT = 0.7  # of the largest target, in longest rows: shifts accuracy between the two sums
     SIGNAL, MOST_SCALES = 1000.0, 4.0  # targets are clipped at signal / 1000 target scales, 1 to 4
     FLOOR = 1e-12
 

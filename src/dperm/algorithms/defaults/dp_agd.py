@@ -35,7 +35,6 @@ class DPAGDSchedule(Settings):
     average: bool = setting(check.boolean, False)
     n_candidates: int = setting(check.candidate_count, 20)
     step_window: int = setting(check.positive_integer, 10)
-    step_cap: float = setting(check.positive_or_infinite, math.inf)
     max_iter: int = setting(check.step_count, 10_000)
     batch_size: float | None = setting(check.positive, None)
 

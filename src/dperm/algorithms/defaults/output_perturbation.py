@@ -28,7 +28,6 @@ class OutputPerturbationSchedule(Settings):
     step_size: float = setting(check.positive)
     radius: float = setting(check.positive_or_infinite, math.inf)
     clip: float = setting(check.clip_norm_or_infinite)
-    output: str = setting(check.one_of("last", "average"), "last")
 
 
 def output_perturbation_schedule(
