@@ -11,7 +11,6 @@ from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.data.schema.schema import Schema
 from dperm.errors import PrivacyWarning, warn_caller
 from dperm.estimators.linear_model import PrivateLinearRegressor
-from dperm.estimators.shared_text import with_shared_text
 from dperm.estimators.standard_errors import WithStandardErrors
 from dperm.losses import Huber, Loss, Pinball, SquaredError
 from dperm.mechanisms.random_source import RandomState
@@ -19,13 +18,16 @@ from dperm.mechanisms.random_source import RandomState
 _SCIKIT_LEARN_EPSILON = 1.35  # the default there
 
 
-@with_shared_text
 class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
     """Robust linear regression with a differential privacy guarantee that holds for the program.
 
     Parameters
     ----------
-    $budget
+    epsilon : float, default=1.0
+        Privacy budget of one call of `fit`, greater than 0; infinite means no privacy.
+    delta : float, default=1e-6
+        Less than 1; choose it well below one over the number of records. 0 requires a pure guarantee, which
+        some solvers have.
     threshold : float, default=1.0
         The loss is quadratic, half the squared residual, up to this threshold in the unit of the targets, and
         linear beyond. Infinite for the squared error: ridge regression, whose unbounded slope makes solvers
@@ -33,21 +35,78 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
     loss : Loss, optional
         A regression loss of :mod:`dperm.losses` in place of Huber's, such as ``Welsch()``, ``Tukey()``,
         ``Power(1.5)`` or ``EpsilonInsensitive(0.1)``. It gets this `target_bound`; `threshold` is ignored.
-    $model
-    $target_bound
-    $run
+    solver : str, default="auto"
+        "auto", or the name of an algorithm in :mod:`dperm.algorithms` that supports the loss. "auto" chooses
+        by public numbers only, see :func:`dperm.estimators.solvers.choose_solver`.
+    l2 : float, default=0.0
+        Ridge strength on the scale of the mean loss.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept (an implicit column of ones, part of the row norm).
+    penalize_intercept : bool, default=False
+        Whether the ridge term includes the intercept; some solvers need that.
+    row_norm : float, optional
+        Public bound on the Euclidean norm of a row, intercept included. Longer rows are scaled down to it, in
+        training and prediction alike. Choose it from what is known about the columns, not from the data.
+        Default: the schema's bound, or 1.0 without a schema.
+    schema : Schema, optional
+        Public description of the table. With it, ``X`` is a data frame of raw records, here and in
+        prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
+        encoded).
+    target_bound : float, optional
+        Public bound on ``|y|``, in the unit of the targets, which are clipped to it. Choose it from what is
+        known about the targets, not from the data. Required unless `epsilon` is infinite.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        What the guarantee protects: the presence of a record, or its content. By default the ledger's
+        relation, or "add_or_remove" without a ledger.
+    calibration : {"tight", "paper"}, default="tight"
+        "paper" uses the noise that the algorithm's authors published.
+    learn_scales : {"auto", True, False}, default="auto"
+        Whether to spend part of the budget on estimating the scales of the columns, the norm of the rows and
+        the mean label, or the best constant prediction of real targets and their distance from it, first:
+        loose bounds then cost little, and so do targets far from 0. "auto": if public numbers say that it is
+        worthwhile. True: requires a solver that supports it; see :func:`dperm.algorithms.noisy_gd`.
+    solver_options : dict, optional
+        Further keyword arguments of the solver, see :mod:`dperm.algorithms`.
+    ledger : PrivacyLedger, optional
+        Shared budget, charged before each fit starts.
+    n_threads : int, optional
+        Number of threads for a pass over the data; the result does not depend on it.
+    random_state : None, int, Generator or RandomState, default=None
+        None draws cryptographic noise. Anything else makes the run reproducible, for tests: the guarantee
+        does not hold against anyone who knows the seed, and noise of equal seeds cancels between two models.
+        A ledger refuses seeds.
+    non_finite : {"raise", "zero"}, default="raise"
+        Whether a record with NaN or infinity is an error or contributes zero.
+    weight_bound : float, default=1.0
+        Public bound on the `sample_weight` of `fit`, chosen without looking at the weights.
+    n_public : int, optional
+        Public number of records, which sums are divided by; it may be rounded. By default the exact number,
+        which is thereby published: under add_or_remove with an ExactSizeWarning, and refused for a part of a
+        split ledger, whose number of records is secret (`LedgerPart.n_public`).
+    verbose : int, default=0
+        If not 0, show the steps and the time left on standard error, see :func:`dperm.progress`.
 
     Attributes
     ----------
     coef_ : (n_features,) ndarray
     intercept_ : float
-    $fitted
+    n_iter_ : int
+        Number of iterations of the solver.
+    privacy_ : PrivacyStatement
+        The guarantee; print it.
+    n_features_in_ : int
+        Number of columns of ``X``; with a schema, of those that it describes (``schema.feature_names`` names
+        the weights).
+    feature_names_in_ : ndarray of str
+        Names of the columns, if they have any.
     inference_ : InferenceResult or None
         Result of ``solver="noisy_newton"``, for `conf_int` and `summary`; None after other solvers.
 
     Notes
     -----
-    $guarantee
+    Guarantee: with a private solver and the default `random_state`, everything that `fit` sets is
+    (epsilon, delta)-differentially private with respect to the records, under the assumptions that
+    `privacy_` lists.
 
     The objective is the mean loss plus ``l2/2 ||w||^2``. scikit-learn's estimator of that name fits a scale
     as well: given its ``scale_``, its weights are those of ``threshold = epsilon * scale_`` and
@@ -128,31 +187,91 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
         return loss.target_bound
 
 
-@with_shared_text
 class QuantileRegressor(PrivateLinearRegressor):
     """Linear quantile regression with a differential privacy guarantee that holds for the program.
 
     Parameters
     ----------
-    $budget
+    epsilon : float, default=1.0
+        Privacy budget of one call of `fit`, greater than 0; infinite means no privacy.
+    delta : float, default=1e-6
+        Less than 1; choose it well below one over the number of records. 0 requires a pure guarantee, which
+        some solvers have.
     quantile : float, default=0.5
         The share of targets below the prediction, strictly between 0 and 1.
     curvature : float, default=inf
         Infinite for the pinball loss itself. A finite curvature, in the inverse unit of the targets, smooths
         the kink, for solvers that need a smooth loss; it raises the loss by at most ``1 / (8 curvature)``.
-    $model
-    $target_bound
-    $run
+    solver : str, default="auto"
+        "auto", or the name of an algorithm in :mod:`dperm.algorithms` that supports the loss. "auto" chooses
+        by public numbers only, see :func:`dperm.estimators.solvers.choose_solver`.
+    l2 : float, default=0.0
+        Ridge strength on the scale of the mean loss.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept (an implicit column of ones, part of the row norm).
+    penalize_intercept : bool, default=False
+        Whether the ridge term includes the intercept; some solvers need that.
+    row_norm : float, optional
+        Public bound on the Euclidean norm of a row, intercept included. Longer rows are scaled down to it, in
+        training and prediction alike. Choose it from what is known about the columns, not from the data.
+        Default: the schema's bound, or 1.0 without a schema.
+    schema : Schema, optional
+        Public description of the table. With it, ``X`` is a data frame of raw records, here and in
+        prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
+        encoded).
+    target_bound : float, optional
+        Public bound on ``|y|``, in the unit of the targets, which are clipped to it. Choose it from what is
+        known about the targets, not from the data. Required unless `epsilon` is infinite.
+    neighbors : {"add_or_remove", "replace_one"}, optional
+        What the guarantee protects: the presence of a record, or its content. By default the ledger's
+        relation, or "add_or_remove" without a ledger.
+    calibration : {"tight", "paper"}, default="tight"
+        "paper" uses the noise that the algorithm's authors published.
+    learn_scales : {"auto", True, False}, default="auto"
+        Whether to spend part of the budget on estimating the scales of the columns, the norm of the rows and
+        the mean label, or the best constant prediction of real targets and their distance from it, first:
+        loose bounds then cost little, and so do targets far from 0. "auto": if public numbers say that it is
+        worthwhile. True: requires a solver that supports it; see :func:`dperm.algorithms.noisy_gd`.
+    solver_options : dict, optional
+        Further keyword arguments of the solver, see :mod:`dperm.algorithms`.
+    ledger : PrivacyLedger, optional
+        Shared budget, charged before each fit starts.
+    n_threads : int, optional
+        Number of threads for a pass over the data; the result does not depend on it.
+    random_state : None, int, Generator or RandomState, default=None
+        None draws cryptographic noise. Anything else makes the run reproducible, for tests: the guarantee
+        does not hold against anyone who knows the seed, and noise of equal seeds cancels between two models.
+        A ledger refuses seeds.
+    non_finite : {"raise", "zero"}, default="raise"
+        Whether a record with NaN or infinity is an error or contributes zero.
+    weight_bound : float, default=1.0
+        Public bound on the `sample_weight` of `fit`, chosen without looking at the weights.
+    n_public : int, optional
+        Public number of records, which sums are divided by; it may be rounded. By default the exact number,
+        which is thereby published: under add_or_remove with an ExactSizeWarning, and refused for a part of a
+        split ledger, whose number of records is secret (`LedgerPart.n_public`).
+    verbose : int, default=0
+        If not 0, show the steps and the time left on standard error, see :func:`dperm.progress`.
 
     Attributes
     ----------
     coef_ : (n_features,) ndarray
     intercept_ : float
-    $fitted
+    n_iter_ : int
+        Number of iterations of the solver.
+    privacy_ : PrivacyStatement
+        The guarantee; print it.
+    n_features_in_ : int
+        Number of columns of ``X``; with a schema, of those that it describes (``schema.feature_names`` names
+        the weights).
+    feature_names_in_ : ndarray of str
+        Names of the columns, if they have any.
 
     Notes
     -----
-    $guarantee
+    Guarantee: with a private solver and the default `random_state`, everything that `fit` sets is
+    (epsilon, delta)-differentially private with respect to the records, under the assumptions that
+    `privacy_` lists.
 
     The objective is the mean loss plus ``l2/2 ||w||^2``; scikit-learn's estimator of that name has an L1
     penalty instead, so the two agree without a penalty.

@@ -19,7 +19,6 @@ from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.units import units_as_float
 from dperm.data.dask_collections import is_dask_collection
 from dperm.estimators.mixins import PrivacyDiagram, StoredWithoutLedger
-from dperm.estimators.shared_text import filled
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.release import Releaser
 from dperm.search.candidates import Candidates, model_of
@@ -33,18 +32,8 @@ from dperm.statement.words import unit
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-_SEARCH = """\
->>> import dperm
->>> import numpy as np
->>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
->>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
->>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
->>> search = search.fit(X, np.sign(X[:, 0]))"""
-
-
 def _of_the_best(method: Method) -> Method:
-    """A method that exists if the winner has it; the search of its example is ``$search``."""
-    method.__doc__ = filled(method.__doc__, {"search": _SEARCH})
+    """A method that exists if the winner has it."""
 
     def winner_has_it(search: PrivateSearch) -> bool:
         return hasattr(getattr(search, "best_estimator_", search.estimator), method.__name__)
@@ -308,7 +297,12 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
 
         Examples
         --------
-        $search
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
+        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
+        >>> search = search.fit(X, np.sign(X[:, 0]))
         >>> search.predict([[0.5, 0.0], [-0.5, 0.0]])
         array([ 1, -1])
         """
@@ -320,7 +314,12 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
 
         Examples
         --------
-        $search
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
+        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
+        >>> search = search.fit(X, np.sign(X[:, 0]))
         >>> search.predict_proba([[0.5, 0.0], [-0.5, 0.0]]).argmax(axis=1)
         array([1, 0])
         """
@@ -332,7 +331,12 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
 
         Examples
         --------
-        $search
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
+        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
+        >>> search = search.fit(X, np.sign(X[:, 0]))
         >>> np.exp(search.predict_log_proba([[0.5, 0.0]])).sum(axis=1)
         array([1.])
         """
@@ -344,7 +348,12 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
 
         Examples
         --------
-        $search
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
+        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
+        >>> search = search.fit(X, np.sign(X[:, 0]))
         >>> search.decision_function([[0.5, 0.0], [-0.5, 0.0]]) > 0
         array([ True, False])
         """
@@ -356,7 +365,12 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
 
         Examples
         --------
-        $search
+        >>> import dperm
+        >>> import numpy as np
+        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (2000, 2))
+        >>> model = dperm.LogisticRegression(row_norm=1.3, classes=[-1, 1])
+        >>> search = dperm.PrivateSearch(model, {"l2": [0.0, 1.0]}, epsilon=1.0, delta=1e-6, random_state=0)
+        >>> search = search.fit(X, np.sign(X[:, 0]))
         >>> search.score(X, np.sign(X[:, 0])) > 0.9
         True
         """
