@@ -200,7 +200,7 @@ def clip_fraction(problem: PublicProblem, longest: float, least: float) -> float
 
     Clipping trades bias for noise. A ridge term shifts the balance: it keeps gradients about as long as at 0,
     and clipping weakens them all relative to the term. It also limits the effect of noise, see
-    :func:`fraction_under_ridge`.
+    `fraction_under_ridge`.
     """
     problem = problem.per_record()
     tight = problem.tight_row_norm and not problem.loss.classification
