@@ -1,5 +1,16 @@
-# The C headers distinct_records.h and record_index.h, declared to Cython.
+# The C headers csv_records.h, distinct_records.h and record_index.h, declared to Cython.
 from libc.stdint cimport int64_t, uint64_t
+
+
+cdef extern from "records/csv_records.h" nogil:
+    struct csv_ends:
+        int64_t first
+        int64_t last
+        int64_t open
+        int64_t behind
+        int broken
+
+    void csv_record_ends(const char *text, int64_t size, char delimiter, csv_ends *ends_out)
 
 
 cdef extern from "records/distinct_records.h" nogil:

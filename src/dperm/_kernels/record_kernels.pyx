@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=True
-"""Bindings of the kernels for equal records: arrays in, arrays out, without the GIL. No arithmetic.
+"""Bindings of the kernels for records: arrays in, arrays out, without the GIL. No arithmetic.
 
 Callers (``dperm.data``) have checked types, shapes and values.
 """
@@ -57,6 +57,17 @@ def distinct_records(list parts, int64_t n_records, int n_threads, key=None):
     distinct_records_read(found, &first_out[0], &counts_out[0])
     distinct_records_free(found)
     return first, counts
+
+
+def csv_ends_of(const unsigned char[::1] text, int delimiter):
+    """The fields of ``csv_ends`` for a text that starts with a record: see csrc/records/csv_records.h."""
+    cdef csv_ends ends
+    cdef const char *start = NULL
+    if text.shape[0]:
+        start = <const char *>&text[0]
+    with nogil:
+        csv_record_ends(start, text.shape[0], <char>delimiter, &ends)
+    return ends.first, ends.last, ends.open, ends.behind, bool(ends.broken)
 
 
 cdef class RecordIndex:

@@ -247,7 +247,7 @@ def _existing_path(description: Description, file: SourceFile, folder: Path) -> 
 def csv_records(description: Description, file: SourceFile, content: bytes) -> Iterator[Records]:
     """The records of a CSV file, in blocks; the label is in its last column."""
     from dperm.data.files.arrow_tables import csv_type, pyarrow, trimmed_texts
-    from dperm.data.files.csv_faults import csv_fault
+    from dperm.data.files.csv_records import csv_fault
 
     arrow = pyarrow(f"the data set {description.name!r}, a text file,")
     csv, label = arrow.csv, description.label.name

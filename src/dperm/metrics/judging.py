@@ -252,7 +252,7 @@ class Judged:
             scores = logit(self._probabilities)
         else:
             scores = self._answers(self._decisions, len(self._classes))
-        return np.nan_to_num(scores, nan=0.0)  # infinities become large: the outermost bins
+        return np.asarray(np.nan_to_num(scores, nan=0.0))  # infinities become large: the outermost bins
 
     @cached_property
     def probabilities(self) -> Array:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.data.files.csv_faults import csv_fault
-from dperm.data.files.file_kinds import check_is_csv, check_is_parquet
+from dperm.data.files.csv_records import Block, Header, blocks_of_records, csv_fault, read_header
+from dperm.data.files.file_kinds import check_is_parquet
 from dperm.data.schema.columns import Numeric, SchemaColumn
 from dperm.errors import DataError
 
@@ -24,8 +23,7 @@ from dperm.errors import DataError
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 _READ_BYTES = 1 << 18  # buffer for the pages of a Parquet column
-# The least text that a thread parses of a block, provided that lines are no longer than the second number.
-_SHARE_BYTES, _SHORT_LINE_BYTES = 1 << 20, 1 << 16
+_SHARE_BYTES = 1 << 20  # the least text that a thread parses of a block
 
 _OTHER_COLUMNS = ". Name other columns, or set delimiter=...."
 #: Advice on a malformed file, for users of the Python interface.
@@ -136,62 +134,62 @@ class CsvTables:
         ahead as there are threads.
         """
         for path in self.paths:
-            with self._faults_of(path):
-                names = csv_columns(path, self.delimiter)
+            with _errors_of(path, "CSV"):
+                header = read_header(path, self.delimiter)
+                separated = f", separated by {self.delimiter!r},"
+                for name in self.names:
+                    _check_occurs_once(name, header.names, path, separated, _OTHER_COLUMNS)
                 with pyarrow().OSFile(str(path)) as source:
-                    for index, text in enumerate(_blocks_of_lines(source, self.block_bytes)):
-                        yield from self._batches_of(text, names if index else None, threads)
+                    yield from self._batches_of(path, header, source, threads)
 
-    def _batches_of(self, text: Any, names: Sequence[str] | None, threads: bool) -> list[Any]:
-        """The records of some lines as at most one batch; without `names` the first line is the header."""
-        long_lines = b"\n" not in text.slice(0, min(len(text), _SHORT_LINE_BYTES)).to_pybytes()
-        block = len(text) if long_lines else max(len(text) // 8, min(len(text), _SHARE_BYTES))
-        options = self._options(column_names=names, block_size=block, use_threads=threads)
-        table = pyarrow().csv.read_csv(text, **options)
-        table = trimmed_texts(table) if self.trim else table
-        return empty_texts_missing(table.combine_chunks()).to_batches()  # type: ignore[no-any-return]
+    def _batches_of(self, path: Path, header: Header, source: Any, threads: bool) -> Iterator[Any]:
+        """The records of one file."""
+        row, arrow = 0, pyarrow()
+        for block in blocks_of_records(path, source, header.size, self.block_bytes, self.delimiter):
+            try:
+                table = self._table(block.text, header, block.broken, threads)
+            except arrow.ArrowException as error:
+                raise self._fault(path, header, block, row, error) from error
+            table = trimmed_texts(table) if self.trim else table
+            yield from empty_texts_missing(table.combine_chunks()).to_batches()
+            row += table.num_rows
 
-    def _options(self, **reading: Any) -> dict[str, Any]:
+    def _table(self, text: Any, header: Header, broken: bool, threads: bool) -> Any:
+        """The records of a text."""
+        block = max(len(text) // 8, min(len(text), _SHARE_BYTES))
+        try:
+            return self._parsed(text, header, broken, block_size=block, use_threads=threads)
+        except pyarrow().ArrowInvalid as error:
+            if "straddling" not in str(error):  # otherwise a record is longer than a thread's share
+                raise
+        return self._parsed(text, header, broken, block_size=len(text), use_threads=False)
+
+    def _parsed(self, text: Any, header: Header, broken: bool, **reading: Any) -> Any:
         csv = pyarrow().csv
-        return {
-            "read_options": csv.ReadOptions(**reading),
-            "parse_options": csv.ParseOptions(delimiter=self.delimiter),
-            "convert_options": csv.ConvertOptions(
+        return csv.read_csv(
+            text,
+            csv.ReadOptions(column_names=header.names, **reading),
+            csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=broken),
+            csv.ConvertOptions(
                 include_columns=list(self.names),
                 column_types=dict(self.column_types),
                 # "NA" and the like mean a missing number, but are ordinary text elsewhere.
                 strings_can_be_null=False,
                 decimal_point=self.decimal,
             ),
-        }
+        )
 
-    @contextmanager
-    def _faults_of(self, path: Path) -> Iterator[None]:
-        """Turn errors of pyarrow into DataErrors that locate the fault."""
-        with _errors_of(path, "CSV"):
-            try:
-                yield
-            except pyarrow().ArrowException as error:
-                names = csv_columns(path, self.delimiter)
-                separated = f", separated by {self.delimiter!r},"
-                for name in self.names:
-                    _check_occurs_once(name, names, path, separated, _OTHER_COLUMNS)
-                serial = self._error_of_one_thread(path) or error
-                fault = csv_fault(serial, names) or csv_fault(error, names)
-                if fault is None:
-                    raise
-                raise DataError(f"{fault.place(path)}{fault.problem}. {CORRECT}") from error
-
-    def _error_of_one_thread(self, path: Path) -> Exception | None:
-        """The error of a serial reader, which unlike a parallel one reports the row."""
-        csv, options = pyarrow().csv, self._options(block_size=self.block_bytes, use_threads=False)
-        try:
-            with csv.open_csv(str(path), **options) as reader:
-                for _ in reader:
-                    pass
-        except pyarrow().ArrowException as error:
-            return error  # type: ignore[no-any-return]
-        return None
+    def _fault(self, path: Path, header: Header, block: Block, first_row: int, error: Exception) -> Exception:
+        """A DataError that locates the fault in a block; the error of pyarrow if it is of another kind."""
+        serial = error
+        try:  # a serial reader, unlike a parallel one, reports the row
+            self._parsed(block.text, header, block.broken, block_size=len(block.text), use_threads=False)
+        except pyarrow().ArrowException as found:
+            serial = found
+        fault = csv_fault(serial, header.names) or csv_fault(error, header.names)
+        if fault is None:
+            return error
+        return DataError(f"{fault.place(path, block, first_row, self.delimiter)}{fault.problem}. {CORRECT}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,24 +241,8 @@ def parquet_columns(path: Path) -> tuple[str, ...]:
 
 def csv_columns(path: Path, delimiter: str) -> tuple[str, ...]:
     """Names of the columns of a CSV file; DataError if it cannot be read."""
-    csv = pyarrow().csv
-    check_is_csv(path)
-    with _errors_of(path, "CSV"), open(path, "rb") as source:
-        header = io.BytesIO(_header(source))  # errors in other lines do not matter here
-        parse = csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
-        with csv.open_csv(header, parse_options=parse) as reader:
-            return tuple(reader.schema.names)
-
-
-def _header(source: IO[bytes]) -> bytes:
-    """The first nonblank line, with continuation lines of quoted cells."""
-    line = source.readline()
-    while not line.strip() or line.count(b'"') % 2:
-        more = source.readline()
-        if not more:
-            break
-        line += more
-    return line
+    with _errors_of(path, "CSV"):
+        return read_header(path, delimiter).names
 
 
 def csv_type(column: SchemaColumn) -> Any:
@@ -294,33 +276,6 @@ def _with_texts(table: Any, change: Callable[[Any], Any]) -> Any:
         if pyarrow().types.is_string(field.type):
             table = table.set_column(place, field.name, change(table.column(place)))
     return table
-
-
-def _blocks_of_lines(source: Any, block_bytes: int) -> Iterator[Any]:
-    """A text in blocks of whole lines, of at most `block_bytes` unless a line is longer.
-
-    A quoted cell must not contain a line break.
-    """
-    start, wanted, size = 0, block_bytes, source.size()
-    while start < size:
-        source.seek(start)
-        text = source.read_buffer(wanted)
-        end = len(text) if start + len(text) >= size else _end_of_lines(text)
-        if end:
-            yield text.slice(0, end)
-        elif not len(text):  # the file has been truncated
-            return
-        start, wanted = start + end, block_bytes if end else 2 * wanted
-
-
-def _end_of_lines(text: Any) -> int:
-    """End of the last complete line; 0 without one."""
-    for length in (min(_SHORT_LINE_BYTES, len(text)), len(text)):
-        tail: bytes = text.slice(len(text) - length).to_pybytes()
-        end = tail.rfind(b"\n") + 1
-        if end:
-            return len(text) - length + end
-    return tail.rfind(b"\r", 0, -1) + 1  # the last byte may be half of "\r\n"
 
 
 @contextmanager

@@ -138,7 +138,7 @@ def scan_csv(
     label_type : {"number", "text"}
         Type of the column `label`.
     delimiter : str
-        Separates the cells of a line.
+        One ASCII character, which separates the cells of a line.
     block_bytes : int, optional
         Bytes of text in a chunk, by default 16 MiB. The result does not depend on it.
 
@@ -156,7 +156,11 @@ def scan_csv(
     Notes
     -----
     An empty cell is missing. Words such as ``NA``, ``null`` and ``NaN`` mean missing numbers, but are taken
-    literally as categories and as labels that are text. A cell must not contain a line break.
+    literally as categories and as labels that are text.
+
+    A cell that begins with a quote ends with the next one. Within it, two quotes stand for one, and
+    delimiters and line breaks are text. A quote that is never closed, and text behind a closing quote, are
+    refused with their line.
 
     About four chunks are in memory, whatever the number of threads: three of numbers, and the text being
     parsed.
@@ -174,6 +178,15 @@ def scan_csv(
     types = {"number": "float64", "text": "string"}
     if label_type not in types:
         raise ValueError(f"label_type must be 'number' or 'text', got {label_type!r}")
+    if not (
+        isinstance(delimiter, str)
+        and len(delimiter) == 1
+        and delimiter.isascii()
+        and delimiter not in '"\r\n'
+    ):
+        raise ValueError(
+            f"delimiter must be one ASCII character other than a quote and a line break, got {delimiter!r}"
+        )
     files, arrow = files_of(paths), pyarrow()
     names = _column_names(label, columns, schema, lambda: csv_columns(files[0], delimiter))
     column_types = {name: arrow.float64() for name in names}
