@@ -9,7 +9,7 @@ import pytest
 from accounting.high_precision import gaussian_delta as exact_gaussian
 from dperm.accounting.pld import composition, profiles
 from dperm.accounting.pld.composition import composed_epsilon, mean_composed_deltas
-from dperm.accounting.pld.discrete_loss import DiscreteLoss, coarse_float, dominating_loss
+from dperm.accounting.pld.profiles import DiscreteLoss, coarse_float, dominating_loss
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dperm import Objective, losses
-from dperm.accounting.descent_rounding import descent_rounding
+from dperm.accounting.output_sensitivity import descent_rounding
 from dperm.accounting.permutation_sensitivity import realised_sensitivity
 from dperm.mechanisms.without_privacy import release_without_privacy
 from dperm.objective.descents import DescentPlan, sgd_weights

@@ -11,7 +11,7 @@ from dperm.accounting import output_sensitivity as os_
 from dperm.accounting import permutation_sensitivity as ps
 from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
 from dperm.accounting.output_sensitivity import DescentRun
-from dperm.accounting.privgene import offspring_range, privgene_rate
+from dperm.accounting.selection import offspring_range, privgene_rate
 
 
 def near(value):

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtr
 
 from dperm.accounting.gaussian import gaussian_delta
-from dperm.accounting.stability import publication_threshold
+from dperm.accounting.selection import publication_threshold
 from dperm.private_values.open_counts import OpenCounts
 
 EPSILONS = [0.0, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0]

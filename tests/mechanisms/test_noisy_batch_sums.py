@@ -15,7 +15,7 @@ import scipy.sparse
 from dperm import Categorical, Numeric, Objective, Schema
 from dperm._kernels.samplers import Draw, GaussianDraw, RandomBits
 from dperm.accounting import GaussianRelease
-from dperm.accounting.scheduled_budget import ScheduledBudget
+from dperm.accounting.budget import ScheduledBudget
 from dperm.algorithms import dp_lssgd, dp_sgd
 from dperm.data.rows import RowsInMemory
 from dperm.errors import BudgetExceededError, DataError

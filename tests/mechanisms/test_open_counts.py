@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dperm.accounting import Budget, GaussianRelease, Ledger
-from dperm.accounting.scheduled_budget import ScheduledBudget
-from dperm.accounting.stability import publication_threshold
+from dperm.accounting.budget import ScheduledBudget
+from dperm.accounting.selection import publication_threshold
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.open_counts import release_open_counts

@@ -65,7 +65,7 @@ PYTHON = [
     ),
     Fault(
         "rounding errors of a composition are neglected",
-        "src/dperm/accounting/pld/discrete_loss.py",
+        "src/dperm/accounting/pld/profiles.py",
         "ROUNDING = 2.0**-53",
         "ROUNDING = 0.0",
         "tests/accounting/test_composition.py::test_stated_error_of_a_power_covers_the_real_one",
@@ -128,7 +128,7 @@ PYTHON = [
     ),
     Fault(
         "values of a column are published one record too early",
-        "src/dperm/accounting/stability.py",
+        "src/dperm/accounting/selection.py",
         "math.ceil(1.5 + sigma",
         "math.ceil(0.5 + sigma",
         "tests/accounting/test_stability.py::test_it_is_the_smallest_that_keeps_the_slack",

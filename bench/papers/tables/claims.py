@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.special import expit
 
 from dperm.accounting import gaussian_delta, gdp_epsilon, sgd_epsilon
-from dperm.accounting.laplacian_smoothing import smoothing_gamma
+from dperm.accounting.gaussian import smoothing_gamma
 from dperm.accounting.paper import (
     compare_with_paper,
     feasible_beta,

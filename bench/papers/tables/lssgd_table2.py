@@ -3,7 +3,7 @@
 import numpy as np
 
 import dperm
-from dperm.accounting.laplacian_smoothing import smoothing_beta
+from dperm.accounting.gaussian import smoothing_beta
 from dperm.algorithms import dp_lssgd
 from papers.learning import digits, repeated
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dperm.accounting.laplacian_smoothing import smoothing_beta, smoothing_gamma
+from dperm.accounting.gaussian import smoothing_beta, smoothing_gamma
 
 POWERS = {"gamma": 1, "beta": 2}
 

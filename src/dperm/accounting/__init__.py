@@ -7,7 +7,7 @@ and says what it expected.
 """
 
 from dperm.accounting.approximate_gdp import approximate_gdp
-from dperm.accounting.budget import Budget
+from dperm.accounting.budget import Budget, ScheduledBudget
 from dperm.accounting.events import (
     ExponentialMechanismRelease,
     GaussianRelease,
@@ -15,9 +15,14 @@ from dperm.accounting.events import (
     PrivacyEvent,
     PureRelease,
 )
-from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma, gdp_epsilon, gdp_mu
-from dperm.accounting.group_privacy import group_privacy_target
-from dperm.accounting.laplacian_smoothing import smoothing_beta, smoothing_gamma
+from dperm.accounting.gaussian import (
+    gaussian_delta,
+    gaussian_sigma,
+    gdp_epsilon,
+    gdp_mu,
+    smoothing_beta,
+    smoothing_gamma,
+)
 from dperm.accounting.ledger.cost import Cost, FitCost
 from dperm.accounting.ledger.entry import LedgerEntry
 from dperm.accounting.ledger.ledger import Ledger
@@ -27,9 +32,8 @@ from dperm.accounting.ledger.sqlite_ledger import SqliteLedger, ledger_names, op
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import NoiseChoice, gaussian_or_norm_laplace
 from dperm.accounting.paper import PaperComparison, compare_with_paper
-from dperm.accounting.pure_composition import advanced_composition, amplified_epsilon
+from dperm.accounting.pure_composition import advanced_composition, amplified_epsilon, group_privacy_target
 from dperm.accounting.random_rounds import random_round_noise_multiplier
-from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.accounting.selection import (
     bounded_range_eta,
     bounded_range_eta_from_mu,

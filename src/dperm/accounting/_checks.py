@@ -1,18 +1,112 @@
-"""Argument checks of the accounting functions; messages name the argument and what it must be.
+"""Checks of arguments, root finding on the safe side, and read-only mappings, for the whole accounting.
 
-Real numbers of any type are converted to the nearest double, and results are for that double. Numbers that
-would overflow to infinity or underflow to 0 (``10**400``, ``Fraction(1, 10**400)``) are rejected, because 0
-and infinity have meanings of their own. Strings, decimals and booleans are of the wrong type.
+Messages of checks name the argument and what it must be. Real numbers of any type are converted to the
+nearest double, and results are for that double. Numbers that would overflow to infinity or underflow to 0
+(``10**400``, ``Fraction(1, 10**400)``) are rejected, because 0 and infinity have meanings of their own.
+Strings, decimals and booleans are of the wrong type.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from scipy.optimize import brentq
+
+
+def decreasing_root(
+    excess: Callable[[float], float],
+    guess: float,
+    *,
+    stride: float = 1.0,
+    xtol: float = 1e-13,
+    rtol: float = 2.0**-50,
+    maxiter: int = 100,
+) -> float:
+    """Positive root of a decreasing function of ``log(x)``; the bracket is found from any starting point.
+
+    Parameters
+    ----------
+    excess : callable
+        Function of ``log(x)``, positive below the root and negative above.
+    guess : float
+        Where the search starts, > 0.
+    stride : float, default=1.0
+        Step of the search for a bracket, in ``log(x)``.
+    xtol, rtol, maxiter
+        As for `scipy.optimize.brentq`, in ``log(x)``.
+    """
+    high = math.log(guess)
+    while excess(high) > 0.0:
+        high += stride
+    low = high - stride
+    while excess(low) < 0.0:
+        low -= stride
+    return math.exp(float(brentq(excess, low, high, xtol=xtol, rtol=rtol, maxiter=maxiter)))
+
+
+def nudged(x: float, fails: Callable[[float], bool], step: float) -> float:
+    """Move `x` up (step > 0) or down (step < 0), by relative steps that double, until it no longer `fails`.
+
+    Puts the result of a root finder, which may lie on either side of the root, on the safe side.
+    """
+    while fails(x):
+        x *= 1.0 + step
+        step *= 2.0
+    return x
+
+
+def bisected(
+    holds: Callable[[float], bool], low: float, high: float, rtol: float, least: float = 0.0
+) -> float:
+    """Smallest number above `low` that satisfies `holds`, which is monotone and true at `high`.
+
+    Rounded up, by `rtol` relative or to at most `least`.
+    """
+    while high > low * (1.0 + rtol) and high > least:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+class ReadOnlyMapping(Mapping[str, Any]):
+    """A deep copy of `items`, without methods to change it."""
+
+    def __init__(self, items: Mapping[str, Any]) -> None:
+        self._items = copy.deepcopy(dict(items))
+
+    def __getitem__(self, key: str) -> Any:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+
+def plain(value: Any) -> Any:
+    """Convert `value` to JSON types; infinities, NaN and objects of unknown type become strings."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):  # numpy scalars and arrays, without importing numpy
+        return plain(value.tolist())
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return str(value)
+
 
 #: Larger counts would not fit into 64-bit arithmetic.
 MAX_COUNT = 2**62

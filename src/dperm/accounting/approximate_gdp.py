@@ -25,8 +25,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr
 
-from dperm.accounting._checks import check_delta, check_multiplier
-from dperm.accounting._roots import bisected
+from dperm.accounting._checks import bisected, check_delta, check_multiplier
 from dperm.accounting.pld import refinement
 from dperm.accounting.pld.profiles import Array
 from dperm.accounting.subsampling import MIN_DELTA, SgdPlan, make_plan, step_profiles

@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 from scipy.special import log_ndtr
 
-from dperm.accounting._checks import check_delta, check_epsilon, check_positive
-from dperm.accounting._roots import decreasing_root
+from dperm.accounting._checks import check_delta, check_epsilon, check_positive, decreasing_root
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma
 from dperm.accounting.neighbours import Neighbours
 

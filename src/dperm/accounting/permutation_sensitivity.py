@@ -22,8 +22,8 @@ from dperm.accounting._checks import (
     check_positive,
     check_probability,
     check_steps,
+    decreasing_root,
 )
-from dperm.accounting._roots import decreasing_root
 from dperm.accounting.gaussian import gaussian_delta
 
 _UP = 1.0 + 1e-12

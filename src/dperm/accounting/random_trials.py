@@ -27,8 +27,15 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from dperm.accounting._checks import check_delta, check_positive, check_positive_epsilon, check_real
-from dperm.accounting._roots import bisected, decreasing_root, nudged
+from dperm.accounting._checks import (
+    bisected,
+    check_delta,
+    check_positive,
+    check_positive_epsilon,
+    check_real,
+    decreasing_root,
+    nudged,
+)
 from dperm.accounting.approximate_gdp import lies_below
 from dperm.accounting.gaussian import gaussian_delta, gdp_epsilon
 from dperm.accounting.ledger.cost import Cost, FitCost

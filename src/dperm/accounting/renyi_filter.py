@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dperm.accounting._roots import bisected
+from dperm.accounting._checks import bisected
 from dperm.accounting.approximate_gdp import lies_below
 from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease, PrivacyEvent
 from dperm.accounting.ledger.cost import FitCost

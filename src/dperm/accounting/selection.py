@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import erf, erfinv, log_ndtr, ndtri_exp
+from scipy.special import erf, erfinv, log_ndtr, ndtri, ndtri_exp
 
-from dperm.accounting._checks import check_non_negative, check_positive
+from dperm.accounting._checks import check_delta, check_non_negative, check_positive, check_steps
+from dperm.accounting.neighbours import Neighbours
 
 # Relative safety margin, above the error of the special functions used here.
 _MARGIN = 1e-13
@@ -134,3 +135,78 @@ def exponential_mechanism_rate(eta: float, score_range: float) -> float:
     eta = check_non_negative(eta, "eta")
     rate = eta / check_positive(score_range, "score_range")
     return rate if rate in (0.0, math.inf) else math.nextafter(rate, 0.0)
+
+
+def offspring_range(
+    entry_bound: float, stride: float, neighbors: str = "add_or_remove", clip: float = math.inf
+) -> float:
+    """Range of one record's effect on the loss sums of the candidates.
+
+    Parameters
+    ----------
+    entry_bound : float
+        ``|x_j| <= L_inf``, times the Lipschitz constant of the loss in the margin, > 0.
+    stride : float
+        h, > 0.
+    neighbors : {"add_or_remove", "replace_one"}
+        Relation.
+    clip : float, default=inf
+        Clip of the losses, if any.
+
+    Returns
+    -------
+    float
+        ``r_1 = min(clip, 2 L_inf h)`` under add_or_remove, ``2 r_1`` under replace_one.
+    """
+    single = min(2.0 * check_positive(entry_bound, "entry_bound") * check_positive(stride, "stride"), clip)
+    return Neighbours.parse(neighbors).score_range_factor * single
+
+
+def privgene_rate(rho: float, generations: int, score_range: float) -> float:
+    """Rate ``c = sqrt(8 rho/T)/r`` of each selection, under zCDP."""
+    share = check_non_negative(rho, "rho") / check_steps(generations, "generations")
+    return exponential_mechanism_rate(bounded_range_eta(share), score_range)
+
+
+def publication_threshold(sigma: float, slack: float, columns: int) -> int:
+    """Smallest noisy count at which a value may be shown.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the Gaussian noise of a count, before it is rounded to an integer; at least 0.
+    slack : float
+        By how much the release may exceed the profile of its Gaussian noise; in (0, 1).
+    columns : int
+        Number of columns; a record counts at most once in each.
+
+    Returns
+    -------
+    int
+        ``T = ceil(3/2 + sigma Phi^-1((1 - slack)^(1/columns)))``, with the quantile rounded up.
+
+    Notes
+    -----
+    Every value that occurs is counted; noise, rounded to an integer, is added to its count, and the result is
+    shown if it is at least T. Let this be mu-GDP on the values that two neighbouring data sets have in
+    common. A value that only one of them has was counted once, so it is shown if ``round(Z) >= T - 1``, which
+    has probability ``1 - Phi((T - 3/2) / sigma)``. Each data set has at most one such value in each column,
+    so none of them is shown with probabilities pi_U and pi_V, both at least ``1 - slack``; then only common
+    values are shown. With H the profile of the common part, which is at most that of the Gaussian pair, the
+    profile at ``g = e^epsilon`` is
+
+        1 - pi_U + pi_U H(g pi_V / pi_U) <= slack + (1 - slack) delta_G(epsilon; mu),
+
+    because the left side decreases in pi_V and, at ``pi_V = 1 - slack``, in pi_U: its derivative in pi_U is
+    ``-1 + H(h) - h H'(h)``, ``h = g pi_V / pi_U``, and ``H(h) - h H'(h)`` is a probability. So the release is
+    mu-GDP up to `slack`, and composes as in `dperm.accounting.approximate_gdp`.
+
+    Examples
+    --------
+    >>> publication_threshold(2.0, 1e-6, 1), publication_threshold(5.0, 1e-7, 14)
+    (12, 30)
+    """
+    sigma = check_non_negative(sigma, "sigma")
+    tail = -math.expm1(math.log1p(-check_delta(slack, "slack")) / check_steps(columns, "columns"))
+    quantile = max(-float(ndtri(tail)), 0.0) * (1.0 + 1e-12)
+    return math.ceil(1.5 + sigma * quantile)

@@ -17,9 +17,9 @@ from dperm.accounting._checks import (
     check_member,
     check_positive_epsilon,
     check_probability,
+    nudged,
     shown,
 )
-from dperm.accounting._roots import nudged
 from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.selection import (
     bounded_range_eta,

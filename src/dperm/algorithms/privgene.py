@@ -23,7 +23,7 @@ from dperm.accounting import (
     zcdp_rho,
     zcdp_rho_bun_steinke,
 )
-from dperm.accounting.privgene import offspring_range
+from dperm.accounting.selection import offspring_range
 from dperm.accounting.units import floor_units
 from dperm.algorithms.defaults.privgene import PrivGeneSchedule, privgene_schedule
 from dperm.algorithms.defaults.scales import ScaleShares, learn_scales_choice

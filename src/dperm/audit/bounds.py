@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import betaincinv, ndtri
 
-from dperm.accounting._roots import nudged
+from dperm.accounting._checks import nudged
 from dperm.accounting.gaussian import gdp_epsilon, gdp_mu
 from dperm.accounting.zcdp import zcdp_epsilon, zcdp_rho
 

@@ -19,7 +19,7 @@ from dperm.accounting import (
     ledger_names,
     open_ledger,
 )
-from dperm.accounting._read_only import plain
+from dperm.accounting._checks import plain
 from dperm.cli.messages import check_writable
 from dperm.cli.screen import Screen, command
 from dperm.data.files.whole_files import write_whole

@@ -222,11 +222,8 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         self._design = FittedDesign(
             self.schema, float(self._row_norm()), bool(self.fit_intercept), self._encoding
         )
-        coef = result.coef
-        if self.fit_intercept:
-            self._set_weights(coef[:-1], coef[-1])
-        else:
-            self._set_weights(coef, np.zeros(coef.shape[1:]))
+        coef, ends = result.coef, -1 if self.fit_intercept else None
+        self._set_weights(coef[:ends], coef[-1] if self.fit_intercept else np.zeros(coef.shape[1:]))
         self._keep_inference(result)
         self.n_iter_ = result.n_iter
         public = self._by_label(result.privacy.public) | schema_facts(self.schema)

@@ -8,7 +8,7 @@ from typing import Any, Self
 from sklearn.utils import estimator_html_repr
 
 from dperm._document import Document, Text
-from dperm.accounting.ledger.closed_ledger import ClosedLedger
+from dperm.accounting.ledger.ledger import ClosedLedger
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.errors import LedgerError
 from dperm.statement.privacy_statement import PrivacyStatement

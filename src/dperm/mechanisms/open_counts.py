@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dperm.accounting.budget import Budget
 from dperm.accounting.events import GaussianRelease
-from dperm.accounting.stability import publication_threshold
+from dperm.accounting.selection import publication_threshold
 from dperm.mechanisms.hooks import samplers, watched
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.records import ReleaseRecord

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm._config import check_ledger_is_given
 from dperm._kernels.samplers import RandomBits, normals_float
-from dperm.accounting.budget import Budget
+from dperm.accounting.budget import Budget, ScheduledBudget
 from dperm.accounting.events import (
     ExponentialMechanismRelease,
     GaussianRelease,
@@ -23,7 +23,6 @@ from dperm.accounting.events import (
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.renyi_filter import RenyiFilter
-from dperm.accounting.scheduled_budget import ScheduledBudget
 from dperm.errors import SeededNoiseWarning, warn_caller
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.hooks import draws_ahead, samplers, watched

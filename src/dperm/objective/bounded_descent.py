@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dperm.accounting.descent_rounding import descent_rounding
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.output_sensitivity import (
+    descent_rounding,
     permutation_sgd_decreasing_sensitivity,
     permutation_sgd_sensitivity,
 )

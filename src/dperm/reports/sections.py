@@ -11,7 +11,7 @@ import numpy as np
 
 from dperm._document import Block, Picture, Section, Table, Text, facts
 from dperm.accounting import PrivacyLedger
-from dperm.accounting.ledger.card import ledger_rows
+from dperm.accounting.ledger.account import ledger_rows
 from dperm.accounting.ledger.reports import ledger_sections, promise
 from dperm.accounting.neighbours import Neighbours
 from dperm.data.schema.formats import schema_blocks

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.accounting import PrivacyLedger
-from dperm.accounting.stability import publication_threshold
+from dperm.accounting.selection import publication_threshold
 from dperm.data.schema.schema import Schema
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.open_counts import release_open_counts

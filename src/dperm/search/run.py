@@ -20,7 +20,7 @@ from dperm.accounting import (
     gaussian_noise_multiplier,
     selection_eta,
 )
-from dperm.accounting.ledger.allotment import Allotment
+from dperm.accounting.ledger.ledger import Allotment
 from dperm.accounting.units import units_as_float
 from dperm.errors import DataError, PrivacyWarning, warn_caller
 from dperm.estimators.input_checks import warn_of_exact_number

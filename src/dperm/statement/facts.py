@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dperm.accounting._read_only import ReadOnlyMapping, plain
+from dperm.accounting._checks import ReadOnlyMapping, plain
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from dperm._document import Document, Table, Text
-from dperm.accounting._read_only import plain
+from dperm.accounting._checks import plain
 from dperm.statement import words
 from dperm.statement.facts import Facts
 

@@ -14,13 +14,15 @@ on every path, so the composition of :mod:`dperm.accounting.ledger.cost` applies
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dperm._document import Document, Table, Text
 from dperm.accounting.ledger.cost import Cost, epsilon_of, largest_epsilon
 from dperm.accounting.ledger.entry import LedgerEntry
-from dperm.accounting.ledger.terms import LedgerTerms
+from dperm.accounting.ledger.terms import HasTerms, LedgerTerms
 from dperm.errors import BudgetExceededError
 
 _NOTHING = Cost()
@@ -229,3 +231,93 @@ def outer_part(part: str) -> tuple[str, str]:
 def joined(part: str, split: str, child: str) -> str:
     """Path of a part of a split of `part`."""
     return f"{part}/{split}/{child}" if part else f"{split}/{child}"
+
+
+def ledger_card(kind: str, account: Account, part: str) -> str:
+    """HTML of the budget and what is left of it.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the class.
+    account : Account
+    part : str
+        Path of the part; empty for all records.
+    """
+    name = account.terms.name
+    title = " ".join(filter(None, [kind, repr(name) if name else "", part and f"part {part!r}"]))
+    return Document("", [Text(title), Table(["", ""], ledger_rows(account, part))]).to_fragment()
+
+
+def ledger_rows(account: Account, part: str) -> list[list[str]]:
+    """Names and values that a card shows."""
+    terms, spent, left = account.terms, account.spent(part), account.remaining(part)
+    state = "closed" if account.closed else f"epsilon = {left:.4g} for one more fit"
+    rows = [
+        ["budget", f"epsilon = {account.epsilon:g}, delta = {terms.delta:g}"],
+        ["spent", f"epsilon = {spent:.4g} in {account.charges} charge{'s' * (account.charges != 1)}"],
+        ["remaining", state],
+        ["neighbours", f"data sets that {terms.neighbors.words} ({terms.neighbors})"],
+        ["adds up by", str(terms.accountant)],
+    ]
+    if terms.ceiling > account.epsilon:
+        rows.insert(1, ["ceiling", f"epsilon = {terms.ceiling:g}"])
+    if terms.allow_seeded:
+        rows.append(["seeds", "allowed: this ledger is for tests"])
+    return rows
+
+
+#: Whether an entry can be added to an account; raises if it never can.
+Check = Callable[[Account, LedgerEntry], bool]
+
+
+class Entries(HasTerms, ABC):
+    """Entries that are added atomically, and secrets; subclasses store both.
+
+    Parameters
+    ----------
+    terms : LedgerTerms
+        What was fixed at creation.
+    """
+
+    _part = ""
+
+    @abstractmethod
+    def history(self) -> list[LedgerEntry]:
+        """All entries, oldest first."""
+
+    @abstractmethod
+    def _account(self) -> Account:
+        """What was charged so far."""
+
+    def _known_account(self) -> Account:
+        """What was charged when this object last read the entries."""
+        return self._account()
+
+    @abstractmethod
+    def _append(self, entry: LedgerEntry, check: Check) -> LedgerEntry | None:
+        """Atomically add `entry` if ``check(account, entry)`` is true.
+
+        Returns
+        -------
+        LedgerEntry or None
+            The entry as stored; its time is that of the last entry if the clock went back. None if `check`
+            returned False.
+        """
+
+    @abstractmethod
+    def _keep(self, name: str, secret: bytes) -> bytes:
+        """Store a secret under a name, unless there is one already; return the one that is stored."""
+
+    @abstractmethod
+    def _recall(self, name: str, digest: str) -> bytes:
+        """The secret of that name; LedgerCorruptError unless it has this SHA-256."""
+
+    @property
+    def serves_processes(self) -> bool:
+        """Whether other processes can charge it."""
+        return True
+
+    def _is_capped(self, n: int) -> bool:
+        """Whether n bounds the number of records, whatever the coins: see `LedgerPart.size_cap`."""
+        return True

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from dperm.accounting._read_only import ReadOnlyMapping
+from dperm.accounting._checks import ReadOnlyMapping
 from dperm.accounting.ledger.account import Account
 from dperm.accounting.ledger.cost import Cost
 from dperm.accounting.ledger.entry import LedgerEntry

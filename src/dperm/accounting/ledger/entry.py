@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from dperm import __version__
-from dperm.accounting._read_only import ReadOnlyMapping
+from dperm.accounting._checks import ReadOnlyMapping
 from dperm.accounting.ledger.cost import Cost
 from dperm.accounting.units import Units
 

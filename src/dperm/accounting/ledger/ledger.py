@@ -1,4 +1,4 @@
-"""A ledger in memory."""
+"""Ledgers in memory: of fits, of a search that was charged to another ledger, of a model that was stored."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import threading
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from dperm.accounting.ledger.account import Account
-from dperm.accounting.ledger.entries import Check
+from dperm.accounting.ledger.account import Account, Check
+from dperm.accounting.ledger.cost import Cost, largest_epsilon, slack_units
 from dperm.accounting.ledger.entry import LedgerEntry
-from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
+from dperm.accounting.ledger.privacy_ledger import LedgerPart, PrivacyLedger
 from dperm.accounting.ledger.terms import LedgerTerms
-from dperm.accounting.units import Accountant
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.units import Accountant, Units
 
 
 class Ledger(PrivacyLedger):
@@ -137,3 +138,109 @@ class Ledger(PrivacyLedger):
             "uncharged budget. Use a durable ledger, dperm.accounting.open_ledger(file, name, epsilon, "
             "delta), or threads: joblib.parallel_config('threading')."
         )
+
+
+class Allotment(Ledger):
+    """Ledger for the fits of one search, on the same records and on parts of them.
+
+    It lives as long as the search. Its caps are the amount that was charged elsewhere, so a search that
+    exceeded it would be refused here.
+
+    Parameters
+    ----------
+    units : int
+        Cap on mu^2 or rho of all fits together.
+    delta : float
+        Delta of the fits.
+    accountant : Accountant
+    neighbors : Neighbours
+    payer : PrivacyLedger, optional
+        The ledger that was charged; it knows whether the number of records is capped.
+    slack : float
+        Cap on the slack in delta of fits with secret batches; charged elsewhere, too.
+    """
+
+    def __init__(
+        self,
+        units: Units,
+        delta: float,
+        accountant: Accountant,
+        neighbors: Neighbours,
+        payer: PrivacyLedger | None = None,
+        slack: float = 0.0,
+    ) -> None:
+        epsilon = largest_epsilon(units, delta, accountant)
+        super().__init__(epsilon, delta, accountant, neighbors=neighbors, slack=0.0, allow_seeded=True)
+        # The exact caps: those that follow from epsilon are rounded down.
+        self._now = replace(self._now, caps=Cost(units, slack_units(slack, up=False)))
+        self._payer = payer
+
+    def _is_capped(self, n: int) -> bool:
+        """Whether the number of records of the ledger that was charged is capped."""
+        return self._payer is None or self._payer._is_capped(n)
+
+    def split_by(self, key: bytes, share: float) -> tuple[LedgerPart, LedgerPart]:
+        """Split off a share of the records for validation, with a secret key of 32 bytes.
+
+        Returns
+        -------
+        train, validation : LedgerPart
+        """
+        self._keep("split/key", key)
+        parts = self.split({"train": 1.0 - share, "validation": share})
+        return parts["train"], parts["validation"]
+
+
+class ClosedLedger(PrivacyLedger):
+    """Name and terms of a ledger that a stored model does not carry along: nothing can be charged to it.
+
+    Examples
+    --------
+    >>> import pickle
+    >>> from dperm import LogisticRegression
+    >>> from dperm.accounting import Ledger
+    >>> model = LogisticRegression(classes=[0, 1], ledger=Ledger(3.0, 1e-5, name="patients"))
+    >>> model = pickle.loads(pickle.dumps(model.fit([[0.0], [1.0]] * 50, [0, 1] * 50)))
+    >>> model.ledger
+    ClosedLedger('patients')
+    """
+
+    @classmethod
+    def of(cls, ledger: PrivacyLedger) -> ClosedLedger:
+        """The stand-in for a ledger; a stand-in is returned as it is."""
+        return ledger if isinstance(ledger, ClosedLedger) else cls(ledger._terms)
+
+    def charge(self, **_: Any) -> NoReturn:
+        """Refuse every charge.
+
+        Raises
+        ------
+        RuntimeError
+            Always.
+        """
+        name = f" {self.name!r}" if self.name else ""
+        raise RuntimeError(
+            f"The ledger{name} stayed where this model was fitted: a model that was stored and loaded cannot "
+            "charge it. Nothing was charged. To fit again, give the ledger: "
+            "model.set_params(ledger=dperm.accounting.open_ledger(...))"
+        )
+
+    def history(self) -> list[LedgerEntry]:
+        """Refuse, as `charge` does."""
+        self.charge()
+
+    def _account(self) -> Account:
+        self.charge()
+
+    def _append(self, entry: LedgerEntry, check: Check) -> LedgerEntry | None:
+        self.charge()
+
+    def _keep(self, name: str, secret: bytes) -> bytes:
+        self.charge()
+
+    def _recall(self, name: str, digest: str) -> bytes:
+        self.charge()
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return f"ClosedLedger({self.name!r})"

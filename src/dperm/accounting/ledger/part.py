@@ -10,14 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.accounting._checks import check_delta, check_steps, shown
-from dperm.accounting._read_only import ReadOnlyMapping, plain
-from dperm.accounting.ledger.account import Account, outer_part
-from dperm.accounting.ledger.coins import Coins, size_cap
+from dperm.accounting._checks import ReadOnlyMapping, check_delta, check_steps, plain, shown
+from dperm.accounting.ledger.account import Account, Entries, outer_part
 from dperm.accounting.ledger.cost import Cost, slack_units
-from dperm.accounting.ledger.entries import Entries
 from dperm.accounting.ledger.entry import LedgerEntry
-from dperm.accounting.ledger.records import format_difference, format_of, in_files, rows_of
+from dperm.accounting.ledger.records import Coins, format_difference, format_of, in_files, rows_of, size_cap
 from dperm.accounting.neighbours import Neighbours
 
 

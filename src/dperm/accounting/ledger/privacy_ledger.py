@@ -15,16 +15,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from dperm.accounting._checks import check_positive_epsilon, check_text, shown
-from dperm.accounting._read_only import ReadOnlyMapping
-from dperm.accounting.ledger.account import Account, joined
-from dperm.accounting.ledger.card import ledger_card
-from dperm.accounting.ledger.coins import Coins, check_shares
+from dperm.accounting._checks import ReadOnlyMapping, check_positive_epsilon, check_text, shown
+from dperm.accounting.ledger.account import Account, Check, Entries, joined, ledger_card
 from dperm.accounting.ledger.cost import Cost, FitCost
-from dperm.accounting.ledger.entries import Check, Entries
 from dperm.accounting.ledger.entry import LedgerEntry
 from dperm.accounting.ledger.part import PartRecords
 from dperm.accounting.ledger.pricing import Request, advice_on, price, warn_of_the_last
+from dperm.accounting.ledger.records import Coins, check_shares
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Units, check_target
 from dperm.errors import LedgerError

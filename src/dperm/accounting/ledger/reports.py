@@ -8,8 +8,7 @@ import json
 from typing import Any
 
 from dperm._document import Block, Document, Section, Table, Text, facts
-from dperm.accounting._checks import check_text
-from dperm.accounting._read_only import plain
+from dperm.accounting._checks import check_text, plain
 from dperm.accounting.ledger.account import Account
 from dperm.accounting.ledger.cost import Cost, slack_as_float
 from dperm.accounting.ledger.entry import LedgerEntry

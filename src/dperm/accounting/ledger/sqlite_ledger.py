@@ -13,15 +13,13 @@ from datetime import UTC, datetime
 from typing import Any, TypedDict, Unpack
 
 from dperm import __version__
-from dperm.accounting._checks import check_positive, shown
-from dperm.accounting._read_only import ReadOnlyMapping, plain
+from dperm.accounting._checks import ReadOnlyMapping, check_positive, plain, shown
 from dperm.accounting.ledger import chain
-from dperm.accounting.ledger.account import Account
-from dperm.accounting.ledger.entries import Check
+from dperm.accounting.ledger.account import Account, Check
 from dperm.accounting.ledger.entry import LedgerEntry
-from dperm.accounting.ledger.errors import RESTORE
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.ledger.store import Kept, LedgerFile
+from dperm.accounting.ledger.tables import RESTORE
 from dperm.accounting.ledger.terms import LedgerTerms
 from dperm.accounting.units import Accountant
 from dperm.errors import LedgerCorruptError, LedgerMismatchError, LedgerNotFoundError

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dperm.accounting.ledger import tables
-from dperm.accounting.ledger.errors import COMMIT_UNDONE, RESTORE, primary_code, translated
+from dperm.accounting.ledger.tables import COMMIT_UNDONE, RESTORE, primary_code, translated
 from dperm.errors import (
     BudgetExceededError,
     LedgerCorruptError,

@@ -20,7 +20,7 @@ from dperm.accounting.paper.comparison import (
     within_doubles,
 )
 from dperm.accounting.paper.full_batch import refuse_replace_one
-from dperm.accounting.privgene import offspring_range, privgene_rate
+from dperm.accounting.selection import offspring_range, privgene_rate
 from dperm.accounting.zcdp import zcdp_epsilon, zcdp_rho, zcdp_rho_bun_steinke
 
 # Standard deviation of Laplace over Gumbel noise at equal zCDP cost: sqrt(2) over pi/(2 sqrt 6).

@@ -21,7 +21,7 @@ from dperm.accounting._checks import (
     check_probability,
     check_steps,
 )
-from dperm.accounting.laplacian_smoothing import smoothing_beta, smoothing_gamma
+from dperm.accounting.gaussian import smoothing_beta, smoothing_gamma
 from dperm.accounting.paper.comparison import check_claim, within_doubles
 from dperm.accounting.paper.full_batch import smooth_erm_sensitivity
 

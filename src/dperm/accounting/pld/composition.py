@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from dperm.accounting._roots import nudged
-from dperm.accounting.pld.discrete_loss import ROUNDING, DiscreteLoss
-from dperm.accounting.pld.profiles import Array
+from dperm.accounting._checks import nudged
+from dperm.accounting.pld.profiles import ROUNDING, Array, DiscreteLoss
 
 Counts = npt.NDArray[np.int64]
 Complex = npt.NDArray[np.complex128]

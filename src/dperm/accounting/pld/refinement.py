@@ -9,8 +9,14 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dperm.accounting.pld.composition import Counts, composed_epsilon, mean_composed_deltas
-from dperm.accounting.pld.discrete_loss import DiscreteLoss, coarse_float, dominating_loss
-from dperm.accounting.pld.profiles import Array, Profile, StepProfiles
+from dperm.accounting.pld.profiles import (
+    Array,
+    DiscreteLoss,
+    Profile,
+    StepProfiles,
+    coarse_float,
+    dominating_loss,
+)
 
 # The grid is refined until epsilon moves by less than this, relative.
 GRID_TOLERANCE = 1e-3

@@ -17,16 +17,9 @@ from numpy.typing import NDArray
 
 from dperm._document import Document, Text
 from dperm.data.checks import check_unique
+from dperm.data.schema import formats
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.draft import draft_columns
-from dperm.data.schema.formats import (
-    DRAFT,
-    columns_from_entries,
-    schema_blocks,
-    table_of,
-    toml_table,
-    toml_text,
-)
 from dperm.data.schema.table_columns import n_rows, read_columns
 from dperm.data.tabular import TabularLayout, TabularMatrix
 
@@ -280,7 +273,7 @@ class Schema:
         -----
         The counts of all columns are released together: numbers by sign and power of two, categories by
         value. A category is shown if its noisy count exceeds a threshold that a value of a single record
-        exceeds with probability at most a tenth of delta (`dperm.accounting.stability`). A second release
+        exceeds with probability at most a tenth of delta (`dperm.accounting.selection`). A second release
         counts numbers on a grid between the powers of two. The running time reveals how many distinct values
         there are.
 
@@ -381,8 +374,8 @@ class Schema:
         >>> schema.feature_names
         ('pixel0', 'pixel1', 'pixel2')
         """
-        schema = cls.from_entries(table_of(text))
-        object.__setattr__(schema, "_is_draft", text.startswith(DRAFT))
+        schema = cls.from_entries(formats.table_of(text))
+        object.__setattr__(schema, "_is_draft", text.startswith(formats.DRAFT))
         return schema
 
     @classmethod
@@ -402,7 +395,7 @@ class Schema:
         texts = isinstance(ignored, list | tuple) and all(isinstance(each, str) for each in ignored)
         if not isinstance(name, str) or not texts:
             raise ValueError("a schema's name must be a string, ignored a list of strings")
-        columns = columns_from_entries(name, entries.pop("columns", None))
+        columns = formats.columns_from_entries(name, entries.pop("columns", None))
         if entries:
             raise ValueError(f"schema {name!r} has unknown entries: {', '.join(sorted(entries))}")
         if learned is not None and not isinstance(learned, dict):
@@ -418,7 +411,7 @@ class Schema:
         [{'name': 'age', 'type': 'numeric', 'low': 0, 'high': 100}]
         """
         learned = {} if self._learned is None else {"learned": dict(self._learned)}
-        return {**table_of(self._text()), **learned}
+        return {**formats.table_of(self._text()), **learned}
 
     def to_toml(self, path: str | PathLike[str]) -> None:
         """Write the description to a TOML file; `from_toml` reads it back, and people may edit it.
@@ -444,14 +437,14 @@ class Schema:
         >>> Schema.from_text(schema.to_text()) == schema
         True
         """
-        learned = "" if self._learned is None else "\n" + toml_table("learned", self._learned)
-        return (DRAFT if self._is_draft else "") + self._text() + learned
+        learned = "" if self._learned is None else "\n" + formats.toml_table("learned", self._learned)
+        return (formats.DRAFT if self._is_draft else "") + self._text() + learned
 
     def _repr_html_(self) -> str:
         """Return an HTML table of the columns."""
         name = f"Schema {self.name!r}: " if self.name else "Schema: "
         title = Text(f"{name}{len(self.columns)} columns, {self.n_columns} features")
-        return Document("", [title, *schema_blocks(self.columns, self.ignored)]).to_fragment()
+        return Document("", [title, *formats.schema_blocks(self.columns, self.ignored)]).to_fragment()
 
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""
@@ -460,7 +453,7 @@ class Schema:
         return f"Schema({name}{len(self.columns)} columns, {self.n_columns} features: {shown}{more})"
 
     def _text(self) -> str:
-        return toml_text(self.name, self.ignored, self.columns)
+        return formats.toml_text(self.name, self.ignored, self.columns)
 
     @classmethod
     def template(cls, table: Any, name: str = "") -> Schema:
