@@ -16,7 +16,6 @@ from dperm.objective.bounded_training import (
     PublicConstants,
     released_sensitivity,
 )
-from dperm.objective.gradients import clipped_gradient_sum
 from reference import numpy_kernels
 from reference.exact import RELATIONS
 from reference.kernel_calls import EXAMPLES
@@ -32,8 +31,7 @@ def random_objective(seed=0, n=300, d=4, loss="logistic", dtype=np.float64, **ke
 def exact_gradient(objective, w, loss=None, clip=math.inf):
     """Gradient of the mean objective in long double, that of every record clipped."""
     rows = objective._rows
-    total = clipped_gradient_sum(
-        numpy_kernels,
+    total = numpy_kernels.clipped_gradient_sum(
         loss or objective.loss.name,
         rows.x,
         rows.y,

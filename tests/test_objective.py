@@ -95,10 +95,10 @@ def test_private_sums_follow_the_formula():
     objective = Objective("logistic", x, y, l2=9.0, fit_intercept=True)
     keywords = {"intercept": True, "row_norm": 1.0}
     gradient = clipped_gradient_sum(objective, w, 0.2)
-    exact = clipped_gradient_sum(numpy_kernels, "logistic", x, y, w, 0.2, **keywords)
+    exact = numpy_kernels.clipped_gradient_sum("logistic", x, y, w, 0.2, **keywords)
     assert np.allclose(gradient._integers * gradient.grid, exact.astype(float), atol=1e-9)
     scores = clipped_loss_sums(objective, w, direction, [0.0, -2.0], 0.9)
-    exact = clipped_loss_sums(numpy_kernels, "logistic", x, y, w, direction, [0.0, -2.0], 0.9, **keywords)
+    exact = numpy_kernels.clipped_loss_sums("logistic", x, y, w, direction, [0.0, -2.0], 0.9, **keywords)
     assert np.allclose(scores._integers * scores.grid, exact.astype(float), atol=1e-9)
     assert (gradient.add_or_remove, gradient.shape, gradient.scores) == (0.2, (5,), False)
     assert scores.add_or_remove == pytest.approx(0.9)

@@ -30,8 +30,8 @@ def sum_of_copy(x, y, w, batch, intercept, loss="logistic"):
 
 @dtypes
 @intercepts
-@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", "huber"])
-@pytest.mark.parametrize("width", [1, 5, 8, 16, 17, 100, 131])
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+@pytest.mark.parametrize("width", [1, 8, 17, 131])
 def test_a_batch_is_the_data_set_of_its_rows(instruction_set, dtype, intercept, loss, width):
     x, y, w, _ = awkward_arrays.awkward(width, dtype)
     w = weights(w, x, intercept)
@@ -55,7 +55,7 @@ def test_all_rows_are_the_full_sum_and_none_are_zero(instruction_set, dtype):
 
 
 @dtypes
-@pytest.mark.parametrize("size", [1, 15, 16, 17, 255, 256, 257, 2000, 9000])
+@pytest.mark.parametrize("size", [1, 16, 257, 9000])
 def test_threads_do_not_change_a_bit(dtype, size):
     x, y, w, _ = awkward_arrays.ordinary(10_000, 9, dtype)
     w = weights(w, x, False)

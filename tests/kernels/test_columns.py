@@ -70,7 +70,7 @@ def test_losses(dtype, loss):
 
 @dtypes
 @pytest.mark.parametrize("bad", awkward_arrays.NON_FINITE)
-@pytest.mark.parametrize("row", [0, 16, 31, 39])
+@pytest.mark.parametrize("row", [0, 31])
 def test_rows_that_must_not_count(dtype, bad, row):
     x, y, w, _ = awkward_arrays.ordinary(40, 17, dtype)
     without = both(np.delete(x, row, axis=0), np.delete(y, row), w)[1]

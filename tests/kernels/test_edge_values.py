@@ -27,7 +27,6 @@ from reference.kernel_calls import (
 from reference.kernel_calls import each_loss as losses
 
 pytestmark = pytest.mark.usefixtures("instruction_set")
-bad_values = pytest.mark.parametrize("bad", awkward_arrays.NON_FINITE)
 
 
 def float_sums(x, y, w, loss):
@@ -36,11 +35,10 @@ def float_sums(x, y, w, loss):
 
 
 @dtypes
-@bad_values
-@pytest.mark.parametrize(("loss", "width"), each_loss_and([1, 3, 15, 16, 17, 40], few=[3]))
-def test_a_bad_entry_makes_its_row_count_zero(dtype, loss, bad, width):
+@pytest.mark.parametrize(("loss", "width"), each_loss_and([1, 3, 16, 17, 40], few=[3]))
+def test_a_bad_entry_makes_its_row_count_zero(dtype, loss, width):
     x, y, w, direction = awkward_arrays.ordinary(20, width, dtype)
-    for place in (0, 7, 16, 19):
+    for place, bad in zip((0, 7, 16, 19), (*awkward_arrays.NON_FINITE, math.nan), strict=True):
         without = np.delete(x, place, axis=0), np.delete(y, place)
         expected = all_integers(*without, w, direction, loss=loss, intercept=True)
         expected_floats = float_sums(*without, w, loss)
@@ -51,10 +49,9 @@ def test_a_bad_entry_makes_its_row_count_zero(dtype, loss, bad, width):
 
 @dtypes
 @losses
-@bad_values
-def test_a_bad_target_makes_its_row_count_zero(dtype, loss, bad):
+def test_a_bad_target_makes_its_row_count_zero(dtype, loss):
     x, y, w, direction = awkward_arrays.ordinary(20, 5, dtype)
-    for place in (0, 7, 16, 19):
+    for place, bad in zip((0, 7, 16, 19), (*awkward_arrays.NON_FINITE, math.nan), strict=True):
         without = np.delete(x, place, axis=0), np.delete(y, place)
         expected = all_integers(*without, w, direction, loss=loss, intercept=True)
         for records in awkward_arrays.spoilt(x, y, place, bad, columns=[]):
@@ -64,12 +61,12 @@ def test_a_bad_target_makes_its_row_count_zero(dtype, loss, bad):
 
 @dtypes
 @losses
-@bad_values
-def test_nothing_but_bad_rows(dtype, loss, bad):
+def test_nothing_but_bad_rows(dtype, loss):
     x, y, w, direction = awkward_arrays.ordinary(33, 4, dtype)
-    assert not all_integers(np.full_like(x, bad), y, w, direction, loss=loss, intercept=True).any()
-    assert float_sums(np.full_like(x, bad), y, w, loss) == [0.0] * 6
-    assert np.isnan(predictions(bind(np.full_like(x, bad), y, True), w)).all()
+    for bad in awkward_arrays.NON_FINITE:
+        assert not all_integers(np.full_like(x, bad), y, w, direction, loss=loss, intercept=True).any()
+        assert float_sums(np.full_like(x, bad), y, w, loss) == [0.0] * 6
+        assert np.isnan(predictions(bind(np.full_like(x, bad), y, True), w)).all()
 
 
 @dtypes
@@ -169,13 +166,13 @@ def test_subnormal_norms_do_not_inflate_the_factor():
 
 @dtypes
 @losses
-@pytest.mark.parametrize("clip", [2.0**-64, 2.0**-40, 2.0**40, 2.0**64])
+@pytest.mark.parametrize("clip", [2.0**-64, 2.0**64])
 def test_tiny_and_huge_clips(dtype, loss, clip):
     x, y, w, direction = awkward_arrays.ordinary(10, 4, dtype)
     objective = Objective(EXAMPLES[loss], x, y, fit_intercept=True)
     gradient = clipped_gradient_sum(objective, w, clip)
     keywords = {"intercept": True, "row_norm": 1.0}
-    exact = clipped_gradient_sum(numpy_kernels, loss, x, y, w, clip, **keywords)
+    exact = numpy_kernels.clipped_gradient_sum(loss, x, y, w, clip, **keywords)
     scores = clipped_loss_sums(objective, w, direction, [0.0], clip)
     assert np.all(
         np.abs(gradient._integers * gradient.grid - exact) <= 10 * (gradient.grid + 1e-5 * min(clip, 9))

@@ -38,7 +38,7 @@ def large_problem(dtype):
 
 @dtypes
 @intercepts
-@pytest.mark.parametrize(("loss", "threads"), each_loss_and([2, 3, 7], few=[2]))
+@pytest.mark.parametrize(("loss", "threads"), each_loss_and([2, 7], few=[2]))
 def test_threads_do_not_change_a_bit(instruction_set, dtype, loss, intercept, threads):
     one, many = (
         all_integers(*large_problem(dtype), loss=loss, intercept=intercept, threads=n) for n in (1, threads)
@@ -59,7 +59,7 @@ def test_threads_do_not_change_floating_point_results(instruction_set, dtype):
 
 @dtypes
 @intercepts
-@pytest.mark.parametrize(("loss", "width"), each_loss_and([*awkward_arrays.WIDTHS, 300], few=[1, 9, 33]))
+@pytest.mark.parametrize(("loss", "width"), each_loss_and([*awkward_arrays.WIDTHS, 300], few=[9]))
 def test_instruction_sets_agree_in_every_bit(keep_instruction_set, dtype, loss, intercept, width):
     x, y, w, direction = awkward_arrays.awkward(width, dtype)
 
@@ -72,9 +72,7 @@ def test_instruction_sets_agree_in_every_bit(keep_instruction_set, dtype, loss, 
 
 @dtypes
 @intercepts
-@pytest.mark.parametrize(
-    ("loss", "width"), each_loss_and([1, 3, 8, 15, 16, 17, 33, 64, 65, 131], few=[3, 17])
-)
+@pytest.mark.parametrize(("loss", "width"), each_loss_and(awkward_arrays.WIDTHS, few=[17]))
 def test_sum_of_one_row_data_sets(instruction_set, dtype, loss, intercept, width):
     assert_sum_of_records(*awkward_arrays.awkward(width, dtype), loss=loss, intercept=intercept)
 
@@ -110,7 +108,7 @@ def test_replacing_a_neighbour_changes_no_other_record(instruction_set, dtype):
             assert all_integers(other, y, w, direction, **keywords).tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("n_rows", [4095, 4096, 4097, 8191])
+@pytest.mark.parametrize("n_rows", [4096, 8191])
 @pytest.mark.parametrize(("dtype", "bits"), [(np.float32, 22), (np.float64, 50)])
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_all_records_at_the_bound(instruction_set, n_rows, dtype, bits, sign):

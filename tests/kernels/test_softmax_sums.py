@@ -5,8 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dperm.objective.gradients import clipped_gradient_sum
-from dperm.objective.losses import clipped_loss_sums
 from reference import awkward_arrays, softmax_kernels
 from reference.kernel_calls import (
     assert_chunks_add_up,
@@ -67,7 +65,7 @@ def test_sums_match_numpy(instruction_set, dtype, intercept, width, n_classes):
     slope = np.where(finite[:, None], residual_errors(x, w, intercept), 0)
     from_slopes = rows.T @ np.broadcast_to(slope, (len(x), n_classes))
 
-    exact = clipped_gradient_sum(softmax_kernels, x, y, w, CLIP, **keywords)
+    exact = softmax_kernels.clipped_gradient_sum(x, y, w, CLIP, **keywords)
     got = gradient_integers(bound, SOFTMAX, w, CLIP, GRID) * GRID
     # a residual's error also moves the factor of the clip: once more its share of the norm
     allowed = len(x) * (GRID / 2 + 4 * unit_roundoff(dtype) * CLIP) + 3 * from_slopes.max()
@@ -83,7 +81,7 @@ def test_sums_match_numpy(instruction_set, dtype, intercept, width, n_classes):
 
     clip, grid = 1.25, 2.0**-38
     values = loss_integers(bound, SOFTMAX, w, direction, clip, grid, steps=STEPS) * grid
-    exact_values = clipped_loss_sums(softmax_kernels, x, y, w, direction, STEPS, clip, **keywords)
+    exact_values = softmax_kernels.clipped_loss_sums(x, y, w, direction, STEPS, clip, **keywords)
     away = np.where(finite, 2 * score_errors(x, direction, intercept).max(axis=1), 0).sum()
     assert np.all(
         np.abs(values - exact_values) <= len(x) * grid + errors.sum() + np.abs(STEPS) * away + 1e-12
@@ -109,7 +107,7 @@ def test_many_classes(instruction_set, dtype):
     x, y, w, _ = ordinary(50, 20, dtype, 1000)
     keywords = {"intercept": True, "row_norm": ROW_NORM}
     got = gradient_integers(bind(x, y, True), SOFTMAX, w, CLIP, GRID) * GRID
-    exact = clipped_gradient_sum(softmax_kernels, x, y, w, CLIP, **keywords)
+    exact = softmax_kernels.clipped_gradient_sum(x, y, w, CLIP, **keywords)
     assert np.abs(got - exact).max() <= 50 * (GRID + 40 * unit_roundoff(dtype))
 
 
@@ -139,7 +137,7 @@ def test_logarithm_of_the_sum(instruction_set):
 
 @dtypes
 @intercepts
-@pytest.mark.parametrize("threads", [2, 3, 7])
+@pytest.mark.parametrize("threads", [2, 7])
 def test_threads_do_not_change_a_bit(instruction_set, dtype, intercept, threads):
     problem = ordinary(3 * 2048 + 531, 5, dtype, 3)
     one, many = (all_integers(*problem, intercept=intercept, threads=n) for n in (1, threads))
@@ -172,13 +170,13 @@ def test_sum_of_one_row_data_sets(instruction_set, dtype, intercept, width, n_cl
 
 
 @dtypes
-@pytest.mark.parametrize("n_rows", [1, 15, 16, 17, 31, 32, 33, 255, 256, 257, 4097])
+@pytest.mark.parametrize("n_rows", [1, 31, 32, 33, 257, 4097])
 def test_sum_of_one_row_data_sets_at_block_sizes(dtype, n_rows):
     assert_sum_of_records(*ordinary(n_rows, 2, dtype, 3), integers=all_integers, intercept=True)
 
 
 @dtypes
-@pytest.mark.parametrize("size", [0, 1, 31, 32, 33, 600, 4097])
+@pytest.mark.parametrize("size", [0, 1, 33, 600, 4097])
 @pytest.mark.parametrize("width", [3, 17])
 def test_a_batch_counts_its_rows_as_a_data_set_of_them_would(instruction_set, dtype, size, width):
     x, y, w, _ = ordinary(5000, width, dtype, 6)
@@ -196,7 +194,7 @@ def test_a_batch_counts_its_rows_as_a_data_set_of_them_would(instruction_set, dt
 
 
 @dtypes
-@pytest.mark.parametrize("size", [63, 64, 65, 600])
+@pytest.mark.parametrize("size", [63, 600])
 def test_threads_share_short_batches_of_many_weights(instruction_set, dtype, size):
     """In ranges of 64 rows, more of them with more threads."""
     x, y, w, _ = ordinary(700, 700, dtype, 6)
@@ -217,7 +215,7 @@ def test_deletion_order_and_chunks(dtype, data):
     assert_chunks_add_up(data, *problem, integers=all_integers, intercept=intercept)
 
 
-@pytest.mark.parametrize("n_rows", [4095, 4096, 4097])
+@pytest.mark.parametrize("n_rows", [4096, 4097])
 @pytest.mark.parametrize(("dtype", "bits"), [(np.float32, 22), (np.float64, 50)])
 def test_all_records_at_the_bound(instruction_set, n_rows, dtype, bits):
     """The finest allowed grid, and every record of maximal norm: no sum overflows."""
