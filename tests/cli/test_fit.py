@@ -139,11 +139,9 @@ class TestFit:
         run("fit", "people.csv", *options, "model.json")
         without = read_model()
         run("fit", "people.csv", *options, "model.json", "--force", "--positive", "<=50K")
-        assert (without.classes_.tolist(), read_model().classes_.tolist()) == (
-            ["<=50K", ">50K"],
-            [">50K", "<=50K"],
-        )
-        np.testing.assert_allclose(without.coef_, -read_model().coef_, rtol=1e-3)
+        assert without.classes_.tolist() == read_model().classes_.tolist() == ["<=50K", ">50K"]
+        assert (without.pos_label_, read_model().pos_label_) == (">50K", "<=50K")
+        np.testing.assert_array_equal(without.coef_, read_model().coef_)
 
     def test_a_positive_label_among_several(self, run):
         frame = people()
@@ -151,7 +149,8 @@ class TestFit:
         frame.to_csv("three.csv", index=False)
         labels = [word for label in ("<=50K", ">50K", "unknown") for word in ("--class", label)]
         fit(run, "three.csv", *labels, "--positive", ">50K", "-o", "model.json")
-        assert read_model().classes_.tolist() == ["not >50K", ">50K"]
+        assert read_model().classes_.tolist() == [">50K", "not >50K"]
+        assert read_model().pos_label_ == ">50K"
 
     def test_a_constant_label_column_is_no_error(self, run):
         people().assign(income="<=50K").to_csv("constant.csv", index=False)

@@ -133,9 +133,9 @@ ANY_LABELS = [
     [0, 1],
     [False, True],
     ["a", "ü"],
-    np.array([0.5, -1.5], dtype=np.float32),
-    np.array([2**63, 7], dtype=np.uint64),
-    np.array(["x", 3], dtype=object),
+    np.array([-1.5, 0.5], dtype=np.float32),
+    np.array([7, 2**63], dtype=np.uint64),
+    np.array(["a", "x"], dtype=object),
 ]
 
 
@@ -143,9 +143,9 @@ ANY_LABELS = [
 def test_labels_of_every_type(labels, tmp_path):
     labels = np.asarray(labels)
     model = LogisticRegression(classes=[0, 1]).fit(DENSE, LABELS % 2)
-    model.classes_ = labels
+    model.classes_, model.pos_label_ = labels, labels.tolist()[1]
     other = there_and_back(model, tmp_path)
-    assert other.classes_.dtype == labels.dtype
+    assert (other.classes_.dtype, other.pos_label_) == (labels.dtype, model.pos_label_)
     assert other.predict(DENSE).tolist() == model.predict(DENSE).tolist()
 
 

@@ -50,8 +50,8 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
         prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
         encoded).
     classes : sequence of two or more labels, optional
-        The public labels; of two, the negative first. By default they are read from the data, with a
-        PrivacyWarning.
+        The public labels. By default they are read from the data, with a PrivacyWarning. Of two, the second
+        is the positive one, for precision, recall and curves of :func:`dperm.metrics.evaluate`.
     class_weight : dict or "private", optional
         Public positive weights of the labels, which multiply the losses of their records; 1 for a label that
         is not in it. "private": weights inverse to noisy class frequencies, which take a small part of the
@@ -90,9 +90,12 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
     Attributes
     ----------
     coef_ : (1, n_features) or (n_classes, n_features) ndarray
-        One row for two classes, otherwise one per class.
+        One row for two classes, which speaks for ``classes_[1]``; otherwise one per class.
     intercept_ : (1,) or (n_classes,) ndarray
     classes_ : (n_classes,) ndarray
+        Labels in ascending order, which is that of probabilities.
+    pos_label_ : label or None
+        Of two labels, the positive one: the second of `classes`.
     n_iter_ : int
         Number of iterations of the solver.
     privacy_ : PrivacyStatement
@@ -221,7 +224,8 @@ class LinearSVC(PrivateLinearClassifier):
         prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
         encoded).
     classes : sequence of two labels, optional
-        The public labels, negative first. By default they are read from the data, with a PrivacyWarning.
+        The public labels. By default they are read from the data, with a PrivacyWarning. The second is the
+        positive one, for precision, recall and curves of :func:`dperm.metrics.evaluate`.
     class_weight : dict or "private", optional
         Public positive weights of the labels, which multiply the losses of their records; 1 for a label that
         is not in it. "private": weights inverse to noisy class frequencies, which take a small part of the
@@ -260,8 +264,12 @@ class LinearSVC(PrivateLinearClassifier):
     Attributes
     ----------
     coef_ : (1, n_features) ndarray
+        Speaks for ``classes_[1]``.
     intercept_ : (1,) ndarray
     classes_ : (2,) ndarray
+        Labels in ascending order.
+    pos_label_ : label
+        The positive label: the second of `classes`.
     n_iter_ : int
         Number of iterations of the solver.
     privacy_ : PrivacyStatement

@@ -90,9 +90,9 @@ def check_kinds(parameters: Mapping[str, Any]) -> None:
 def class_labels(
     y: ArrayLike, classes: Sequence[Any] | None, *, private: bool, max_classes: int | None = None
 ) -> NDArray[Any]:
-    """The labels: the public ``classes`` in their order, or those found in ``y``, with a warning.
+    """The labels, ascending: the public ``classes``, or those found in ``y``, with a warning.
 
-    Of two labels, the negative one comes first. `max_classes` is 2, or None for any number.
+    `max_classes` is 2, or None for any number.
 
     Raises
     ------
@@ -133,14 +133,20 @@ def class_labels(
         )
         raise ValueError(f"classes must be {wanted}, got {classes!r}")
     _check_known(found, public)
-    return public
+    return np.unique(public)
 
 
 def _check_known(found: NDArray[Any], classes: NDArray[Any]) -> None:
     unknown = np.setdiff1d(found, classes)
     if unknown.size:
         label, known = unknown.tolist()[0], classes.tolist()
-        raise DataError(f"y holds the label {label!r}, which is not in classes={known}")
+        advice = ""
+        if found.dtype.kind in "iu" and found.min() >= 0 and found.max() < len(classes):
+            advice = (
+                ". scikit-learn's VotingClassifier, StackingClassifier and cross_val_predict pass labels as "
+                "0, 1, ... in ascending order: encode y in this way, and give these numbers as classes"
+            )
+        raise DataError(f"y holds the label {label!r}, which is not in classes={known}{advice}")
 
 
 def labels_of(X: Any, y: Any) -> Any:

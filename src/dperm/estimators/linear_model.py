@@ -367,6 +367,7 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
 
     classes: Sequence[Any] | None
     classes_: NDArray[Any]
+    pos_label_: Any
     class_weight: Mapping[Any, float] | str | None
 
     _max_classes: int | None = None
@@ -380,6 +381,8 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
         self.classes_ = class_labels(
             labels_of(X, y), self.classes, private=self._is_private(), max_classes=self._max_classes
         )
+        ordered = self.classes_ if self.classes is None else np.asarray(self.classes)
+        self.pos_label_ = ordered.tolist()[1] if len(ordered) == 2 else None
         return self._loss(), *with_targets(X, y, self._targets)
 
     def _targets(self, y: ArrayLike) -> NDArray[np.float64]:
@@ -411,7 +414,7 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
 
     @by_blocks
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Score of the positive class, shape ``(n_samples,)``, or of each class, ``(n_samples, n_classes)``.
+        """Score of ``classes_[1]``, shape ``(n_samples,)``, or of each class, ``(n_samples, n_classes)``.
 
         Rows are scaled as in training. For logistic regression the scores are log-odds, or, with more than
         two classes, log-probabilities up to a constant for each row.

@@ -163,14 +163,20 @@ class Judge:
             raise TypeError(f"model must have predict or decision_function, got {type(self.model).__name__}")
         if hasattr(self.model, "decision_function") and self.classes is None:
             raise TypeError(
-                "a model with decision_function needs classes_, its labels, the negative one first"
+                "a model with decision_function needs classes_, its labels in the order of its scores"
             )
 
     @cached_property
     def classes(self) -> NDArray[Any] | None:
-        """The labels of a classifier; None for a regressor."""
+        """The labels of a classifier, of two the positive one last; None for a regressor."""
         classes = getattr(self.model, "classes_", None)
-        return None if classes is None else np.asarray(classes)
+        return None if classes is None else np.asarray(classes)[:: self.direction]
+
+    @cached_property
+    def direction(self) -> int:
+        """-1 if `classes` are those of the model, as its probabilities, in reverse order, else 1."""
+        positive, classes = getattr(_last_step(self.model), "pos_label_", None), self.model.classes_
+        return -1 if positive is not None and len(classes) == 2 and classes[0] == positive else 1
 
     @property
     def has_scores(self) -> bool:
@@ -251,7 +257,7 @@ class Judged:
         if self.judge.has_probabilities:
             scores = logit(self._probabilities)
         else:
-            scores = self._answers(self._decisions, len(self._classes))
+            scores = self._by_class(self._decisions)
         return np.asarray(np.nan_to_num(scores, nan=0.0))  # infinities become large: the outermost bins
 
     @cached_property
@@ -264,7 +270,7 @@ class Judged:
         """Negative log-probability of the true class; NaN where there is none."""
         model = self.judge.model
         if hasattr(model, "predict_log_proba"):
-            logs = self._answers(model.predict_log_proba, len(self._classes))
+            logs = self._by_class(model.predict_log_proba)
         else:
             with np.errstate(divide="ignore"):  # the loss of a probability of 0 is infinite, then clipped
                 logs = np.log(self._probabilities)
@@ -297,7 +303,11 @@ class Judged:
     @cached_property
     def _probabilities(self) -> Array:
         """Probability of each class, shape (n, K); NaN where there is none."""
-        return np.clip(self._answers(self.judge.model.predict_proba, len(self._classes)), 0.0, 1.0)
+        return np.clip(self._by_class(self.judge.model.predict_proba), 0.0, 1.0)
+
+    def _by_class(self, ask: Callable[[Any], Any]) -> Array:
+        """The output for each record and class."""
+        return self._answers(ask, len(self._classes))[:, :: self.judge.direction]
 
     def _decisions(self, X: Any) -> Array:
         """The model's scores of each class; of two classes, it may score the second one alone."""

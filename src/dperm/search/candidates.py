@@ -19,7 +19,7 @@ from dperm.search.scores import Records
 # Parameters of the optimisation or the ridge term, which do not change how the records are read.
 _NOT_OF_THE_DATA = {"l2", "solver", "solver_options", "calibration"}
 # Attributes that a model sets before its solver runs.
-_LEARNED = ("classes_", "n_features_in_", "feature_names_in_", "_encoding")
+_LEARNED = ("classes_", "pos_label_", "n_features_in_", "feature_names_in_", "_encoding")
 
 
 class SharedRecords:

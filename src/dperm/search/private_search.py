@@ -287,6 +287,11 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         return np.asarray(self._best().classes_)
 
     @property
+    def pos_label_(self) -> Any:
+        """The positive label of the winner, a classifier of two classes."""
+        return self._best().pos_label_
+
+    @property
     def n_features_in_(self) -> int:
         """Number of columns of ``X``."""
         return int(self._best().n_features_in_)

@@ -206,13 +206,16 @@ def _set_labels(model: Any, entries: Mapping[str, Any], n_rows: int) -> None:
     if labels is None or kind is None:
         raise ValueError(f"a {entries['model']} must have classes and classes_type")
     found = np.array(labels, dtype=kind)
-    if found.tolist() != labels or len(set(labels)) < len(labels):
-        raise ValueError(f"classes must be different labels of type {kind}")
+    if found.tolist() != labels or np.unique(found).tolist() != labels:
+        raise ValueError(f"classes must be different labels of type {kind} in ascending order")
+    positive = entries.get("pos_label")
+    if (positive is None) != (len(labels) > 2) or (positive is not None and positive not in labels):
+        raise ValueError("pos_label must be one of two classes")
     if n_rows != (1 if len(labels) == 2 else len(labels)) or len(labels) > (
         model._max_classes or len(labels)
     ):
         raise ValueError(f"a {entries['model']} of {len(labels)} classes cannot have {n_rows} rows of coef")
-    model.classes_ = found
+    model.classes_, model.pos_label_ = found, positive
 
 
 def _set_features(model: Any, entries: Mapping[str, Any], schema: Schema | None, n_weights: int) -> None:
