@@ -219,7 +219,7 @@ set = { steps = 4, learn_scales = false }
         shown = shell("fit", "people.csv", *FIT, *weak).stderr
         assert "no less than one over the number of records (600)" in shown
         assert "epsilon = 11 is a weak guarantee" in shown
-        assert "warning" not in shell("fit", "people.csv", *FIT, "--set", "clip=1").stderr
+        assert "warning" not in shell("fit", "people.csv", *FIT, "--n-public", "600", "--set", "clip=1").stderr
 
 
 class TestPredict:
@@ -355,7 +355,7 @@ class TestAllCommands:
         loud = shell("fit", "people.csv", *FIT, "--verbose").stderr
         assert "600 records" in loud
         assert "no ledger was charged" in loud
-        assert shell("fit", "people.csv", *FIT, "--quiet").stderr == ""
+        assert shell("fit", "people.csv", *FIT, "--n-public", "600", "--quiet").stderr == ""
         assert logging.getLogger("dperm").level == logging.NOTSET
 
     def test_an_interrupt_while_reading(self, shell, monkeypatch):
