@@ -9,7 +9,7 @@ from scipy.stats import binom, norm
 from dperm import algorithms, audit
 from dperm.accounting import gaussian_delta, gdp_epsilon, gdp_mu, sgd_delta, sgd_epsilon, zcdp_epsilon
 from dperm.audit import bounds, certify_observations, epsilon_lower_bound, worst_case_neighbours
-from dperm.audit.judge import Judge, learn_statistic, share_ordered
+from dperm.audit.bounds import Judge, learn_statistic, share_ordered
 
 
 @pytest.mark.parametrize(("events", "trials"), [(0, 50), (1, 50), (25, 50), (49, 50)])

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from dperm.accounting import Neighbours, PrivacyLedger
-from dperm.accounting.paper.full_batch import output_perturbation, smooth_erm_sensitivity
+from dperm.accounting.paper.baselines import output_perturbation, smooth_erm_sensitivity
 from dperm.algorithms.defaults.output_perturbation import (
     OutputPerturbationSchedule,
     output_perturbation_schedule,

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm.accounting._checks import check_delta
-from dperm.audit.bounds import Family
-from dperm.audit.judge import METHODS, Judge, Statistic, learn_statistic
+from dperm.audit.bounds import METHODS, Family, Judge, Statistic, learn_statistic
 
 Array = NDArray[np.float64]
 #: ``fit(data, seed) -> observation``: a number or an array of fixed size.
@@ -219,7 +218,7 @@ def epsilon_lower_bound(
         In (0, 1): a true claim is refuted with probability at most ``1 - confidence``.
     statistic : callable, optional
         Observations of shape (runs, size) to scores of shape (runs,), larger on the second data set.
-        Learned when not given: see :func:`dperm.audit.judge.learn_statistic`.
+        Learned when not given: see :func:`dperm.audit.bounds.learn_statistic`.
     method : {"gdp", "gdp_threshold", "zcdp", "profile", "clopper_pearson"}
         "clopper_pearson" refutes (epsilon, delta)-DP itself, for any mechanism. "gdp" and "gdp_threshold"
         refute *mu-GDP*, and with it a claim of (epsilon, delta) that rests on mu-GDP (Gaussian noise,

@@ -110,8 +110,7 @@ def fit(
     file: File = Path("dperm-budget.db"),
 ) -> None:
     """Fit a linear model to a table, with a differential privacy guarantee."""
-    from dperm.cli.estimators import make
-    from dperm.cli.models import check_terms, target_of, write
+    from dperm.cli.models import check_terms, make, target_of, write
     from dperm.cli.targets import load_described, load_weights, weight_arguments, without_weights
 
     # Everything that can fail without the fit fails before the charge.
@@ -200,8 +199,7 @@ def tune(
     file: File = Path("dperm-budget.db"),
 ) -> None:
     """Choose the best of several settings and fit a model with them, in one charge."""
-    from dperm.cli.estimators import grid_of, make
-    from dperm.cli.models import check_terms, target_of, write
+    from dperm.cli.models import check_terms, grid_of, make, target_of, write
     from dperm.cli.targets import load_described, load_weights, weight_arguments, without_weights
     from dperm.search import PrivateSearch
 

@@ -1,16 +1,20 @@
-"""Model files, and the columns that a model reads and predicts."""
+"""Model files on the command line: estimators by name, and the columns that a model reads and predicts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.cli.estimators import is_classifier
+from dperm import estimators
 from dperm.cli.screen import Screen
 from dperm.cli.targets import (
     Labels,
@@ -26,8 +30,123 @@ from dperm.cli.targets import (
 )
 from dperm.data.files.arrow_tables import pyarrow
 from dperm.data.schema.schema import Schema
+from dperm.estimators.solvers import SOLVERS, check_solver
 from dperm.estimators.storage.loading import read_model
 from dperm.estimators.storage.saving import save_model
+
+#: Class of each estimator, and parameters that its name fixes.
+ESTIMATORS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "logistic": (estimators.LogisticRegression, {}),
+    "svc": (estimators.LinearSVC, {}),
+    "huber": (estimators.HuberRegressor, {}),
+    "ridge": (estimators.HuberRegressor, {"threshold": math.inf}),
+    "quantile": (estimators.QuantileRegressor, {}),
+}
+# Settings that have their own option, and below those that no command offers.
+_OPTIONS = {
+    **{
+        name: f"--{name.replace('_', '-')}"
+        for name in ("epsilon", "delta", "l2", "solver", "neighbors", "n_public", "ledger")
+    },
+    **{"schema": "--schema", "classes": "--class", "target_bound": "--target-bound", "verbose": "--verbose"},
+}
+_NONE = ("solver_options", "random_state", "callback", "n_threads", "loss")
+_WORDS = {"bool": "true or false", "int": "a whole number", "float": "a number", "None": "none"}
+
+
+def estimator_class(name: str) -> Any:
+    """The class of that name; raises ValueError for an unknown one."""
+    if name not in ESTIMATORS:
+        raise ValueError(f"--estimator must be one of {', '.join(ESTIMATORS)}, got {name!r}")
+    return ESTIMATORS[name][0]
+
+
+def is_classifier(name: str) -> bool:
+    """Whether the estimator of that name predicts labels."""
+    return "classes" in inspect.signature(estimator_class(name)).parameters
+
+
+def make(name: str, solver: str, settings: Sequence[str], **arguments: Any) -> Any:
+    """An estimator with settings ``key=value``: its own parameters, and options of its solver.
+
+    Raises
+    ------
+    ValueError
+        For a setting that neither has, or a value of the wrong type.
+    """
+    kind, fixed = estimator_class(name), dict(ESTIMATORS[name][1])
+    check_solver(solver)
+    own = _types(kind)
+    named = {name: f"--{name.replace('_', '-')}" for name in arguments} | _OPTIONS
+    options = dict[str, Any]()
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set {setting!r} must have the form key=value")
+        if key in named or key in _NONE or key in fixed:
+            instead = f"it is {named[key]}" if key in named else "it cannot be set"
+            raise ValueError(f"--set {key}: {instead}")
+        if key in own:
+            fixed[key] = typed(key, text, own[key])
+        else:
+            options[key] = typed(key, text, _option_type(key, solver, own))
+    return kind(solver=solver, solver_options=options or None, **fixed, **arguments)
+
+
+def grid_of(name: str, texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Candidates ``key=value,value,...`` as a grid of parameters of the estimator of that name."""
+    own, grid = _types(estimator_class(name)), dict[str, list[Any]]()
+    for text in texts:
+        key, _, values = text.partition("=")
+        if key not in own or key in _NONE or key in grid:
+            reason = "is named twice" if key in grid else f"is none of {_names(own)}"
+            raise ValueError(f"--grid {key!r} {reason}")
+        grid[key] = [typed(key, each, own[key]) for each in values.split(",")]
+    if not grid:
+        raise ValueError("name the candidates: --grid l2=1e-6,1e-3,1e-1, for instance")
+    return grid
+
+
+def typed(key: str, text: str, annotation: str) -> Any:
+    """The text converted to the type in a parameter's annotation."""
+    kinds = set(re.findall(r"\w+", annotation))
+    if "bool" in kinds and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if "None" in kinds and text.lower() == "none":
+        return None
+    if "Sequence" in kinds:
+        return [typed(key, each, "int") for each in text.split(",")]
+    for kind in [each for each in (int, float) if each.__name__ in kinds]:
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    if kinds & {"str", "Any"}:
+        return text
+    wanted = " or ".join(words for kind, words in _WORDS.items() if kind in kinds)
+    raise ValueError(f"{key} must be {wanted}, got {text!r}")
+
+
+def _types(kind: Any) -> Mapping[str, str]:
+    parameters = inspect.signature(kind).parameters.values()
+    return {each.name: str(each.annotation) for each in parameters}
+
+
+def _option_type(key: str, solver: str, own: Mapping[str, str]) -> str:
+    """Annotation of a solver's option; for "auto", from any solver that has it, since the fit checks it."""
+    for name in SOLVERS if solver == "auto" else [solver]:
+        if key in _types(SOLVERS[name]):
+            return _types(SOLVERS[name])[key]
+    names = {each for name in (SOLVERS if solver == "auto" else [solver]) for each in _types(SOLVERS[name])}
+    close = get_close_matches(key, [*own, *names], n=1)
+    known = f"did you mean {close[0]!r}?" if close else f"they take {_names({*own, *names})}"
+    raise ValueError(f"--set {key!r} is known to neither the estimator nor solver {solver!r}: {known}")
+
+
+def _names(keys: Any) -> str:
+    hidden = {*_OPTIONS, *_NONE, "objective"}
+    return ", ".join(sorted(each for each in keys if each not in hidden))
+
 
 _LARGE_EPSILON = 10.0
 

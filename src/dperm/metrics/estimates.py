@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
-from dperm.metrics.confusion import matrix_itself, of_matrix
 from dperm.metrics.intervals import (
     CLEAR,
     QUANTILE,
@@ -23,6 +22,8 @@ from dperm.metrics.intervals import (
     Share,
     Support,
     around,
+    matrix_itself,
+    of_matrix,
     of_share,
     without_interval,
 )

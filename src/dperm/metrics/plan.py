@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dperm.accounting._checks import shown
-from dperm.metrics.confusion import MATRIX_METRICS
+from dperm.metrics.intervals import MATRIX_METRICS
 from dperm.metrics.judging import Judge
 from dperm.metrics.parts import Confusion, Count, Determination, Hits, Loss, Part, Scores
 

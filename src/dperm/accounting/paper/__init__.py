@@ -13,18 +13,16 @@ from dperm.accounting.paper.baselines import (
     AgdSplit,
     PureObjective,
     dp_agd,
+    noisy_gd,
     objective_perturbation,
     objective_perturbation_pure,
-    privgene,
-)
-from dperm.accounting.paper.comparison import PaperComparison, compare_with_paper
-from dperm.accounting.paper.full_batch import (
-    noisy_gd,
     output_perturbation,
+    privgene,
     smooth_erm_sensitivity,
     smooth_erm_sigma,
     textbook_sigma,
 )
+from dperm.accounting.paper.comparison import PaperComparison, compare_with_paper
 from dperm.accounting.paper.nonsmooth import (
     BetaChoice,
     HolderConstants,

@@ -22,8 +22,8 @@ from dperm.accounting._checks import (
     check_steps,
 )
 from dperm.accounting.gaussian import smoothing_beta, smoothing_gamma
+from dperm.accounting.paper.baselines import smooth_erm_sensitivity
 from dperm.accounting.paper.comparison import check_claim, within_doubles
-from dperm.accounting.paper.full_batch import smooth_erm_sensitivity
 
 # At alpha above this T is n: the root of 2 alpha^2 + 7 alpha - 3, which makes the exponent of T equal to 1.
 _UNBOUNDED_ALPHA = (math.sqrt(73.0) - 7.0) / 4.0
