@@ -219,7 +219,9 @@ set = { steps = 4, learn_scales = false }
         shown = shell("fit", "people.csv", *FIT, *weak).stderr
         assert "no less than one over the number of records (600)" in shown
         assert "epsilon = 11 is a weak guarantee" in shown
-        assert "warning" not in shell("fit", "people.csv", *FIT, "--n-public", "600", "--set", "clip=1").stderr
+        assert (
+            "warning" not in shell("fit", "people.csv", *FIT, "--n-public", "600", "--set", "clip=1").stderr
+        )
 
 
 class TestPredict:

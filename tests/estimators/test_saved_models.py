@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import os
+import pickle
 import random
 
 import numpy as np
@@ -88,6 +89,7 @@ def test_a_model_comes_back(name, data, tmp_path):
         assert np.array_equal(getattr(other, fact, None), getattr(model, fact, None)), fact
     assert (tmp_path / "model.json").read_bytes() == resaved(other, tmp_path)
     assert other.ledger is None
+    assert there_and_back(model.set_params(ledger=Ledger(9.0, 1e-5)), tmp_path).ledger.delta == 1e-5
     with pytest.raises(ValueError, match="ledger is required"):
         refit_where_a_ledger_is_required(other, X, y)
     ledger = Ledger(10.0, 1e-5)
@@ -116,6 +118,61 @@ def test_neither_ledger_nor_seed_is_in_the_file(tmp_path):
     assert "918273" not in text
     parameters = json.loads(text)["parameters"]
     assert not {"ledger", "random_state"} & parameters.keys()
+
+
+def test_a_loaded_model_knows_its_ledger_and_cannot_charge_it(tmp_path):
+    """As after unpickling: fitted again without a ledger, the second fit would not be counted anywhere."""
+    terms = {"name": "patients", "neighbors": "replace_one", "slack": 1e-8, "ceiling": 7.0}
+    ledger = Ledger(5.0, 1e-5, **terms)
+    model = LogisticRegression(0.5, 1e-6, classes=[0, 1], ledger=ledger).fit(DENSE, LABELS % 2)
+    other, unpickled = there_and_back(model, tmp_path), pickle.loads(pickle.dumps(model))
+    for each in (other, unpickled, there_and_back(other, tmp_path)):
+        assert repr(each.ledger) == "ClosedLedger('patients')"
+        assert each.ledger._terms == ledger._terms
+        with pytest.raises(RuntimeError, match="ledger 'patients' stayed where this model was fitted"):
+            each.fit(DENSE, LABELS % 2)
+        np.testing.assert_array_equal(each.coef_, model.coef_)
+    other.set_params(ledger=ledger).fit(DENSE, LABELS % 2)
+    assert len(ledger.history()) == 2
+
+
+def test_a_flipped_bit_is_found(tmp_path):
+    """220 of 1,000 loaded with other coefficients, classes or statement."""
+    path = tmp_path / "model.json"
+    estimator, y = MODELS["binary"]
+    model = copy.deepcopy(estimator).fit(DENSE, y)
+    model.save(path)
+    intact, pick, refused = path.read_bytes(), random.Random(0), 0
+    for _ in range(400):
+        damaged = bytearray(intact)
+        damaged[pick.randrange(len(damaged))] ^= 1 << pick.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            found = dperm.load(path)
+        except ValueError:
+            refused += 1
+        else:  # white space, or a digit beyond the precision of doubles
+            assert json.loads(damaged) == json.loads(intact)
+            np.testing.assert_array_equal(found.coef_, model.coef_)
+    assert refused > 300
+
+
+@pytest.mark.parametrize("checksum", ["old", "none"])
+def test_an_edited_file_is_read_on_request_and_the_statement_says_so(checksum, tmp_path):
+    path = tmp_path / "model.json"
+    estimator, y = MODELS["binary"]
+    copy.deepcopy(estimator).fit(DENSE, y).save(path)
+    entries = json.loads(path.read_text())
+    entries["privacy"]["epsilon"] = 0.001
+    if checksum == "none":
+        del entries["checksum"]
+    path.write_text(json.dumps(entries))
+    with pytest.raises(ValueError, match=r"does not match its checksum.*edited=True"):
+        dperm.load(path)
+    edited = dperm.load(path, edited=True)
+    assert edited.privacy_.epsilon == 0.001
+    assert "EDITED: the file of this model" in str(edited.privacy_).replace("\n", " ")
+    assert "EDITED" in str(there_and_back(edited, tmp_path).privacy_)
 
 
 @pytest.mark.parametrize("estimator", [LogisticRegression(1e3, 1e-3, classes=[0, 1]),
@@ -308,7 +365,7 @@ def test_files_of_somebody_else(tmp_path):
         path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
         model, error = None, None
         try:
-            model = dperm.load(path)
+            model = dperm.load(path, edited=True)
         except ValueError as caught:
             error = caught
         if error is not None:

@@ -247,9 +247,10 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
 
         Notes
         -----
-        The file holds the weights (bit for bit), labels, schema, statement and parameters, and what `summary`
-        needs, but neither the ledger nor the random state. All of it is public, if the statement holds.
-        ``model.schema.json`` in ``dperm/estimators/storage`` is the JSON Schema of the format.
+        The file holds the weights (bit for bit), labels, schema, statement and parameters, what `summary`
+        needs, name and terms of the ledger, but neither what is left of it nor the random state, and a
+        checksum. All of it is public, if the statement holds. ``model.schema.json`` in
+        ``dperm/estimators/storage`` is the JSON Schema of the format.
 
         Examples
         --------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -92,6 +93,13 @@ def model_schema() -> dict[str, Any]:
     text = resources.files(__package__).joinpath("model.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
+
+
+def checksum(entries: Mapping[str, Any]) -> str:
+    """SHA-256 of the entries other than the checksum itself."""
+    others = {name: value for name, value in entries.items() if name != "checksum"}
+    text = json.dumps(others, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def check_entries(entries: Any) -> None:

@@ -6,6 +6,7 @@ import inspect
 import json
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike, fstat
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.accounting.ledger.ledger import ClosedLedger
+from dperm.accounting.ledger.terms import LedgerTerms
 from dperm.algorithms.inference import Estimates, InferenceResult
 from dperm.data.schema.schema import Schema
 from dperm.estimators.classifiers import LinearSVC, LogisticRegression
@@ -20,7 +23,7 @@ from dperm.estimators.design import FittedDesign
 from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.estimators.regressors import HuberRegressor, QuantileRegressor
 from dperm.estimators.standard_errors import WithStandardErrors
-from dperm.estimators.storage.format import check_entries, from_json
+from dperm.estimators.storage.format import check_entries, checksum, from_json
 from dperm.estimators.storage.saving import NOT_STORED
 from dperm.statement.privacy_statement import PrivacyStatement
 
@@ -31,25 +34,37 @@ _CLASSES: dict[str, Any] = {
 }
 #: Largest file that is read by default: some three million weights.
 MAX_BYTES = 64 << 20
+_CHANGED = (
+    "its content does not match its checksum: it is damaged, or was changed after it was saved. "
+    "dperm.load(path, edited=True) reads it, with a statement that says so"
+)
+_EDITED = (
+    "EDITED: the file of this model did not match its checksum, so that weights, labels and this statement "
+    "may not be those of the fit."
+)
 _TOO_LARGE = 1 << 64
 _MAX_MESSAGE = 300  # characters: a message may quote the file
 
 
 def load(
-    path: str | PathLike[str], *, max_bytes: int = MAX_BYTES
+    path: str | PathLike[str], *, max_bytes: int = MAX_BYTES, edited: bool = False
 ) -> LogisticRegression | LinearSVC | HuberRegressor | QuantileRegressor:
     """Read a model that ``model.save`` or ``dperm fit`` wrote.
 
-    Its predictions are bit for bit those of the saved model, and `privacy_` is the same. It has no ledger:
-    set one to fit it again. The file is JSON, described by ``model.schema.json`` in
-    ``dperm/estimators/storage``; reading it runs no code, whoever wrote it. Whether the statement in a file
-    is true depends on whether you trust its source.
+    Its predictions are bit for bit those of the saved model, and `privacy_` is the same. Its ledger is known
+    by name and terms, but cannot be charged: set one to fit the model again. The file is JSON, described by
+    ``model.schema.json`` in ``dperm/estimators/storage``; reading it runs no code, whoever wrote it. Whether
+    the statement in a file is true depends on whether you trust its source.
 
     Parameters
     ----------
     path : str or path
     max_bytes : int
         A larger file is refused; parsing may take thirty times its size in memory.
+    edited : bool, default=False
+        Whether to read a file whose content does not match its checksum, because it is damaged or was changed
+        after it was saved. The statement then says so. The checksum is no signature: somebody who changes
+        a file on purpose can change it, too.
 
     Returns
     -------
@@ -72,12 +87,12 @@ def load(
     >>> bool((dperm.load(path).coef_ == model.coef_).all())
     True
     """
-    model: Any = read_model(path, max_bytes=max_bytes)[0]
+    model: Any = read_model(path, max_bytes=max_bytes, edited=edited)[0]
     return model  # type: ignore[no-any-return]
 
 
 def read_model(
-    path: str | PathLike[str], *, max_bytes: int = MAX_BYTES
+    path: str | PathLike[str], *, max_bytes: int = MAX_BYTES, edited: bool = False
 ) -> tuple[PrivateLinearModel, dict[str, Any] | None]:
     """The model in a file, and the `target` that `save_model` was given."""
     text = _text(Path(path), max_bytes)
@@ -86,7 +101,13 @@ def read_model(
             text, object_pairs_hook=_different_keys, parse_int=_integer, parse_constant=_refuse_constant
         )
         check_entries(entries)
-        return _model(entries), entries.get("target")
+        intact = entries.get("checksum") == checksum(entries)
+        if not intact and not edited:
+            raise ValueError(_CHANGED)
+        model = _model(entries)
+        if not intact:
+            model.privacy_ = replace(model.privacy_, notes=(*model.privacy_.notes, _EDITED))
+        return model, entries.get("target")
     except RecursionError:
         problem = "it is nested too deeply"
     except (ValueError, TypeError, OverflowError) as error:
@@ -150,6 +171,9 @@ def _model(entries: Mapping[str, Any]) -> PrivateLinearModel:
     else:
         model._set_weights(rows[:-1, 0], rows[-1, 0])
     model.n_iter_, model.privacy_ = entries["n_iter"], PrivacyStatement.from_dict(entries["privacy"])
+    if entries.get("ledger") is not None:
+        terms = {name: from_json(each) for name, each in entries["ledger"].items()}
+        model.ledger = ClosedLedger(LedgerTerms(**terms))
     if isinstance(model, WithStandardErrors):
         model.inference_ = _inference(entries.get("inference"), model)
     elif entries.get("inference") is not None:

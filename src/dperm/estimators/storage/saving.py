@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
+from dperm.accounting.ledger.terms import LedgerTerms
 from dperm.algorithms.inference import InferenceResult
 from dperm.data.files.whole_files import write_whole
-from dperm.estimators.storage.format import NAME, VERSION, to_json
+from dperm.estimators.storage.format import NAME, VERSION, checksum, to_json
 
-#: Ledger and seed are never stored; the schema has its own entry; the others do not affect the result.
+#: The seed is never stored; ledger and schema have their own entries; the others do not affect the result.
 NOT_STORED = frozenset({"ledger", "random_state", "schema", "n_threads", "verbose"})
 # Entries that may hold millions of numbers.
 _IN_ONE_LINE = frozenset({"coef", "intercept", "classes", "feature_names", "inference"})
@@ -42,6 +45,7 @@ def save_model(model: Any, path: str | PathLike[str], target: Mapping[str, Any] 
     """
     check_is_fitted(model)
     entries = entries_of(model, target)
+    entries["checksum"] = checksum(entries)
     lines = [
         f" {json.dumps(name)}: {_json(value, name not in _IN_ONE_LINE)}" for name, value in entries.items()
     ]
@@ -78,8 +82,16 @@ def entries_of(model: Any, target: Mapping[str, Any] | None = None) -> dict[str,
         "encoding": None if design.schema is not None else design.encoding or None,
         "privacy": model.privacy_.to_dict(),
         "inference": _inference(getattr(model, "inference_", None)),
+        "ledger": None if model.ledger is None else _terms(model.ledger),
         "target": None if target is None else dict(target),
     }
+
+
+def _terms(ledger: PrivacyLedger) -> dict[str, Any]:
+    """Name and terms of a ledger."""
+    known = {each.name: getattr(ledger._terms, each.name) for each in fields(LedgerTerms)}
+    words = {name: str(known[name]) for name in ("accountant", "neighbors")}
+    return {name: to_json(value) for name, value in (known | words).items()}
 
 
 def _parameters(model: Any) -> dict[str, Any]:
