@@ -120,10 +120,10 @@ class TestFit:
         np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
 
     def test_the_ledger_is_charged(self, run, budget):
-        shown = fit(run, "people.csv", "--ledger", "people").stdout
+        shown = fit(run, "people.csv", "--ledger", "people", "-o", "model.json").stdout
         assert "charged to the ledger 'people'" in " ".join(shown.split())
         assert [entry.epsilon for entry in history()] == [1.0]
-        shown = fit(run, "people.csv", "--ledger", "people", "--epsilon", "1.99", code=3)
+        shown = fit(run, "people.csv", "--ledger", "people", "--epsilon", "1.99", "-o", "other.json", code=3)
         assert "Privacy budget exceeded" in shown.stderr
         assert len(history()) == 1
 
@@ -212,7 +212,8 @@ class TestErrors:
         assert not history()
 
     def fails(self, run, message, data, *arguments):
-        shown = fit(run, data, "--ledger", "people", *arguments, code=1).stderr
+        out = [] if "-o" in arguments else ["-o", "new.json"]
+        shown = fit(run, data, "--ledger", "people", *out, *arguments, code=1).stderr
         assert shown.startswith("dperm: ")
         assert "Traceback" not in shown
         assert message in " ".join(shown.split())

@@ -189,7 +189,8 @@ class TestFit:
     )
     def test_settings_that_are_refused_before_the_charge(self, shell, options, message):
         shell("budget", "create", "people", "--epsilon", "3", "--delta", "1e-5")
-        assert message in shell("fit", "people.csv", *FIT, "--ledger", "people", *options, code=1).stderr
+        out = ["--ledger", "people", "-o", "model.json"]
+        assert message in shell("fit", "people.csv", *FIT, *out, *options, code=1).stderr
         assert not history()
 
     def test_a_configuration(self, shell):

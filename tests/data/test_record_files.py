@@ -456,3 +456,49 @@ def test_a_schema_encodes_every_chunk(tmp_path):
         Objective("logistic", scan_parquet(tmp_path / "t.parquet", label="y", schema=narrow, chunk_rows=128))
     with pytest.raises(ValueError, match="columns and schema cannot both be given"):
         scan_parquet(tmp_path / "t.parquet", label="y", schema=schema, columns=["age"])
+
+
+def test_the_index_of_a_pandas_frame_is_no_column(tmp_path):
+    """Unless it is named; a row number as a feature would rule the norm."""
+    frame = pd.DataFrame({"a": [0.5, -0.5, 0.1], "y": [1.0, -1.0, 1.0]}, index=[10, 20, 40])
+    frame.to_parquet(tmp_path / "nameless.parquet")
+    frame.rename_axis("day").to_parquet(tmp_path / "named.parquet")
+    bare = parquet.read_table(tmp_path / "nameless.parquet").replace_schema_metadata()
+    parquet.write_table(bare, tmp_path / "bare.parquet")
+    for name, index in [("nameless", "__index_level_0__"), ("named", "day"), ("bare", "__index_level_0__")]:
+        source = scan_parquet(tmp_path / f"{name}.parquet", label="y")
+        assert source.feature_names == ("a",)
+        (matrix,) = source.matrices()
+        assert matrix.tolist() == [[0.5], [-0.5], [0.1]]
+        (matrix,) = scan_parquet(tmp_path / f"{name}.parquet", label="y", columns=[index]).matrices()
+        assert matrix.tolist() == [[10], [20], [40]]
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (",a,y", "column 1 of the file has no name"),
+        ("a,a,y", "has 2 columns called 'a'"),
+        ("a,y,y", "has 2 columns called 'y'"),
+        ("a,größe,y", r"t\.csv: the header is not text in UTF-8"),
+        ("", r"t\.csv is empty"),
+    ],
+)
+def test_headers_that_do_not_tell_which_column_is_meant(tmp_path, header, message):
+    content = f"{header}\n1,2,3\n".encode("latin-1") if header else b"\n\r\n"
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        scan_csv(tmp_path / "t.csv", label="y")
+
+
+def test_other_columns_may_have_any_names(tmp_path):
+    (tmp_path / "t.csv").write_text(",a,b,b,y\n1,2,3,4,5\n")
+    assert [each.tolist() for each in scan_csv(tmp_path / "t.csv", label="y", columns=["a"]).matrices()] == [
+        [[2]]
+    ]
+    with pytest.raises(DataError, match="2 columns called 'b'"):
+        list(scan_csv(tmp_path / "t.csv", label="y", columns=["b"]).matrices())
+    table = pa.table([[1.0], [2.0], [3.0]], names=["a", "a", "y"])
+    parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="2 columns called 'a'"):
+        scan_parquet(tmp_path / "t.parquet", label="y")

@@ -114,7 +114,7 @@ def report(
     if out is None:
         typer.echo(text, nl=False)
         return
-    check_writable(out, force=force, size=len(text))
+    check_writable(out, force=force, size=len(text), reads=[model, evaluation])
     write_whole(out, text)
     screen.note(f"report written to {out}")
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from dperm.accounting import open_ledger
+from dperm.accounting import SqliteLedger, open_ledger
 from dperm.cli.budget import File, Force
-from dperm.cli.inputs import opened
+from dperm.cli.inputs import files_named, opened
 from dperm.cli.messages import check_writable, interrupted_after_charge
 from dperm.cli.screen import Screen, command
 
@@ -78,6 +78,15 @@ L2 = Annotated[float, typer.Option(help="Ridge strength on the scale of the mean
 Model = Annotated[Path | None, typer.Option("--model", "-o", help="Where to write the model.")]
 
 
+def _charged(ledger: str | None, file: Path, model: Path | None) -> SqliteLedger | None:
+    """The ledger to charge, if one is named."""
+    if ledger is not None and model is None:
+        raise typer.BadParameter(
+            "--ledger: the charge stays, and without --model (-o) the model would be thrown away"
+        )
+    return None if ledger is None else open_ledger(file, ledger)
+
+
 @command
 def fit(
     screen: Screen,
@@ -116,7 +125,7 @@ def fit(
     # Everything that can fail without the fit fails before the charge.
     description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
     description = without_weights(description, weight_column, weight_bound, target)
-    account = None if ledger is None else open_ledger(file, ledger)
+    account = _charged(ledger, file, model)
     terms = {
         "epsilon": epsilon,
         "delta": delta,
@@ -129,7 +138,8 @@ def fit(
     terms |= target.arguments | weight_arguments(target, class_weight, weight_bound)
     fitted = make(estimator, solver, settings or [], schema=description, **terms)
     if model is not None:
-        check_writable(model, force=force, size=4096 + 64 * description.n_columns)
+        reads = [schema, *files_named(data if test is None else [*data, test])]
+        check_writable(model, force=force, size=4096 + 64 * description.n_columns, reads=reads)
     with interrupted_after_charge(account):
         with opened(data, separator, header, decimal) as inputs:
             X, y = load_described(inputs, target, screen, description)
@@ -205,13 +215,14 @@ def tune(
 
     description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
     description = without_weights(description, weight_column, weight_bound, target)
-    account = None if ledger is None else open_ledger(file, ledger)
+    account = _charged(ledger, file, model)
     candidates = grid_of(estimator, grid)
     terms = target.arguments | weight_arguments(target, class_weight, weight_bound) | {"n_public": n_public}
     base = make(estimator, solver, settings or [], schema=description, **terms)
     search = PrivateSearch(base, candidates, epsilon, delta, refit=refit, ledger=account, neighbors=neighbors)
     if model is not None:
-        check_writable(model, force=force, size=4096 + 64 * description.n_columns)
+        reads = [schema, *files_named(data)]
+        check_writable(model, force=force, size=4096 + 64 * description.n_columns, reads=reads)
     with interrupted_after_charge(account):
         with opened(data, separator, header, decimal) as inputs:
             X, y = load_described(inputs, target, screen, description)

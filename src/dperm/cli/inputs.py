@@ -27,6 +27,7 @@ from dperm.data.files.arrow_tables import (
     parquet_columns,
     pyarrow,
 )
+from dperm.data.files.csv_records import read_header
 from dperm.data.files.file_kinds import check_is_csv
 from dperm.data.files.unchanged_files import UnchangedFiles
 from dperm.errors import DataError
@@ -154,7 +155,7 @@ def opened(
         For data that cannot be read, also within the context: one sentence with the name given by the user.
     """
     with TemporaryDirectory(prefix="dperm-") as temporary:
-        files = [file for each in given for file in _files_of(str(each))]
+        files = files_named(given)
         shown = {str(file.absolute()): str(file) for file in files}
         try:
             folder = Path(temporary)
@@ -164,7 +165,7 @@ def opened(
         except DataError as error:
             message = re.sub(rf"{re.escape(temporary)}/\w+/", "", str(error))
             if header is not None:  # the copy has one line more than the file
-                message = re.sub(r", line (\d+) \(row", lambda m: f", line {int(m[1]) - 1} (row", message)
+                message = re.sub(r", line (\d+)(?= \(row|: )", lambda m: f", line {int(m[1]) - 1}", message)
             for path, name in shown.items():
                 message = message.replace(path, name)
             raise DataError(message.replace(CORRECT, _CORRECT)) from None
@@ -177,6 +178,11 @@ def _common_type(types: set[Any]) -> Any:
     if len(seen) < 2:
         return seen.pop() if seen else arrow.null()
     return arrow.float64() if seen == {arrow.int64(), arrow.float64()} else arrow.string()
+
+
+def files_named(given: Sequence[str | Path]) -> list[Path]:
+    """The files that a user names, and those in the folders."""
+    return [file for each in given for file in _files_of(str(each))]
 
 
 def _files_of(given: str) -> list[Path]:
@@ -327,7 +333,7 @@ def _with_header(path: Path, folder: Path, names: list[str], separator: str, *, 
     copy = _new_file(folder, path.name)
     with open(path, "rb") as source, open(copy, "wb") as target:
         if replaced:
-            source.readline()
+            source.seek(read_header(path, separator).size)
         target.write(line.getvalue().encode())
         shutil.copyfileobj(source, target)
     return copy

@@ -6,29 +6,31 @@ import contextlib
 import os
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from dperm.accounting import PrivacyLedger
-from dperm.data.files.whole_files import beside
+from dperm.data.files.whole_files import beside, check_replaceable
 from dperm.errors import BudgetExceededError, ExactScoreWarning, LedgerError
 
 
-def check_writable(path: Path, *, force: bool, size: int) -> None:
+def check_writable(path: Path, *, force: bool, size: int, reads: Iterable[Path | None] = ()) -> None:
     """Raise unless a file of about that many bytes can be written at `path`.
 
     Raises
     ------
     ValueError
-        If the file exists and `force` is false, or if the disk is full.
+        If the file exists and `force` is false, if it is one that the command reads, a device, a pipe or a
+        ledger, or if the disk is full.
     OSError
         If the folder does not exist or is not writable.
     """
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder, not the name of a file")
+    check_replaceable(path)
+    if path.exists() and any(each is not None and each.exists() and path.samefile(each) for each in reads):
+        raise ValueError(f"{path} is read by this command: choose another name for what it writes")
     if path.exists() and not force:
         raise ValueError(f"{path} exists already: choose another name, or --force to write over it")
     trial = beside(path)

@@ -19,7 +19,7 @@ import typer
 from dperm.accounting import open_ledger
 from dperm.cli.budget import File, Force
 from dperm.cli.fit import Data, Decimal, Header, LedgerName, Neighbors, Separator
-from dperm.cli.inputs import Inputs, opened
+from dperm.cli.inputs import Inputs, files_named, opened
 from dperm.cli.messages import check_writable, interrupted_after_charge
 from dperm.cli.screen import Screen, command
 from dperm.cli.targets import Target
@@ -66,7 +66,8 @@ def predict(
         if name in copied:
             raise DataError(f"there is a column {name!r} already: --name another")
         if out != "-":
-            check_writable(Path(out), force=force, size=inputs.n_bytes)
+            reads = [model, *files_named(data)]
+            check_writable(Path(out), force=force, size=inputs.n_bytes, reads=reads)
         n_rows = 0
         with (
             _writer(out, inputs.separator or ",") as write,
@@ -150,11 +151,26 @@ class _CsvWriter:
         """Append rows."""
         arrow = pyarrow()
         special = rf'["\r\n{re.escape(self._separator)}]'
+        table = arrow.table([_plain_text(each) for each in table.columns], table.schema.names)
         texts = [each for each in table.columns if arrow.types.is_string(each.type)]
         matches = (arrow.compute.match_substring_regex(each, special) for each in texts)
         quoting = "needed" if any(arrow.compute.any(each).as_py() for each in matches) else "none"
         options = {"include_header": False, "delimiter": self._separator, "quoting_style": quoting}
         arrow.csv.write_csv(table, self._file, arrow.csv.WriteOptions(**options))
+
+
+def _plain_text(column: Any) -> Any:
+    """The column, as strings if it holds text of another type."""
+    types = pyarrow().types
+    inner = column.type.value_type if types.is_dictionary(column.type) else column.type
+    kinds = (
+        types.is_string,
+        types.is_large_string,
+        types.is_string_view,
+        types.is_binary,
+        types.is_large_binary,
+    )
+    return column.cast(pyarrow().string()) if any(is_(inner) for is_ in kinds) else column
 
 
 def _parquet_writer(file: Any, schema: Any, separator: str) -> Any:
@@ -209,7 +225,7 @@ def evaluate(
     fitted, target = read(model)
     target = target_named(fitted, target, label)
     if out is not None:
-        check_writable(out, force=force, size=1 << 16)
+        check_writable(out, force=force, size=1 << 16, reads=[model, *files_named(data)])
     with interrupted_after_charge(account, "evaluation"):
         with opened(data, separator, header, decimal) as inputs:
             others = [name for name in inputs.names if name != target.column]

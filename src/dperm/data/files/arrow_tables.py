@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 _READ_BYTES = 1 << 18  # buffer for the pages of a Parquet column
 _SHARE_BYTES = 1 << 20  # the least text that a thread parses of a block
 
+_INDEX = re.compile(r"__index_level_\d+__")  # pandas' name of an index without one
 _OTHER_COLUMNS = ". Name other columns, or set delimiter=...."
 #: Advice on a malformed file, for users of the Python interface.
 CORRECT = (
@@ -234,9 +236,11 @@ Tables = ParquetTables | CsvTables | KeptTables
 
 
 def parquet_columns(path: Path) -> tuple[str, ...]:
-    """Names of the columns of a Parquet file; DataError if it cannot be read."""
+    """Names of the columns of a Parquet file without pandas' index; DataError if it cannot be read."""
     with _parquet_file(path) as file:
-        return tuple(file.schema_arrow.names)
+        schema = file.schema_arrow
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    return tuple(name for name in schema.names if name not in index and not _INDEX.fullmatch(name))
 
 
 def csv_columns(path: Path, delimiter: str) -> tuple[str, ...]:

@@ -64,7 +64,8 @@ def scan_parquet(
     label : str
         Column with the targets.
     columns : sequence of str, optional
-        Numeric columns that make up the design matrix; by default every column but `label`.
+        Numeric columns that make up the design matrix; by default every column but `label` and the index of
+        a pandas frame.
     schema : Schema, optional
         Describes the columns instead: every chunk is encoded with it.
     chunk_rows : int, optional
@@ -424,12 +425,23 @@ def _column_names(
             raise ValueError("columns and schema cannot both be given: the schema names the columns")
         names = tuple(schema.column_names)
     else:
-        names = tuple(columns) if columns is not None else tuple(each for each in in_file() if each != label)
+        names = tuple(columns) if columns is not None else _default_columns(in_file(), label)
     if not names:
         raise ValueError("the design matrix needs at least one column besides the label")
     if label in names or len(set(names)) != len(names):
         raise ValueError(f"columns must be distinct and not contain the label {label!r}; got {list(names)}")
     return names
+
+
+def _default_columns(found: Sequence[str], label: str) -> tuple[str, ...]:
+    """All columns but the label; DataError if a name is missing, or does not tell which column is meant."""
+    advice = "name it in the file, or choose columns by columns=[...] or a schema"
+    for name in found:
+        if not name:
+            raise DataError(f"column {found.index(name) + 1} of the file has no name: {advice}")
+        if found.count(name) > 1:
+            raise DataError(f"the file has {found.count(name)} columns called {name!r}: {advice}")
+    return tuple(name for name in found if name != label)
 
 
 def _positive(name: str, value: int) -> int:
