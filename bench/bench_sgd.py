@@ -18,7 +18,8 @@ import pytest
 from scipy.special import expit
 
 from dperm import Objective
-from dperm.accounting import GaussianRelease, ScheduledBudget
+from dperm.accounting.budget import ScheduledBudget
+from dperm.accounting.events import GaussianRelease
 from dperm.algorithms import dp_sgd
 from dperm.mechanisms import laplacian_smoothing
 from dperm.mechanisms.descent_batches import UniformBatches

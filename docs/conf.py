@@ -65,6 +65,7 @@ nitpicky = True
 # Names of other packages, and internal names that docstrings mention.
 nitpick_ignore_regex = [
     (r"py:.*", r"(sklearn|numpy|np|scipy|pandas|polars|dask|typing|collections)(\..*)?"),
+    (r"py:.*", r"dperm\.(accounting|algorithms|mechanisms|objective|private_values)\..*"),
     (r"py:.*", r"(.*\.)?(SOLVERS|MAX_STEPS|learn_statistic|symmetric_matrix|mean_weight|noisy_descent)"),
 ]
 

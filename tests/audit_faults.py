@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dperm import Objective
-from dperm.accounting import Sampling
+from dperm.accounting.subsampling import Sampling
 from dperm.algorithms import noisy_descent
 from dperm.audit.neighbours import LinearData
 from dperm.losses import Absolute, Loss, SquaredError

@@ -16,8 +16,16 @@ import pytest
 
 from dperm import Categorical, Schema, datasets
 from dperm.data import TabularMatrix
-from dperm.datasets import BinaryLabel, ClassLabel, Description, RealLabel, files
-from dperm.datasets.description import FetchRecipe, SourceFile, read_description
+from dperm.datasets import files
+from dperm.datasets.description import (
+    BinaryLabel,
+    ClassLabel,
+    Description,
+    FetchRecipe,
+    RealLabel,
+    SourceFile,
+    read_description,
+)
 from dperm.datasets.files import progress, waiting
 from dperm.errors import DataError, PrivacyWarning
 from reference.real_data import load_or_skip

@@ -6,7 +6,32 @@ import sys
 import warnings
 from pathlib import Path
 
+__all__ = [
+    "BudgetExceededError",
+    "CopyWarning",
+    "DataError",
+    "ExactScoreWarning",
+    "ExactSizeWarning",
+    "InferenceWarning",
+    "LedgerCorruptError",
+    "LedgerError",
+    "LedgerFullError",
+    "LedgerInDoubtError",
+    "LedgerLockedError",
+    "LedgerMismatchError",
+    "LedgerNotFoundError",
+    "LedgerReadOnlyError",
+    "LedgerVersionError",
+    "PrivacyWarning",
+    "SeededNoiseWarning",
+    "SlowFitWarning",
+]
+
 _PACKAGE = str(Path(__file__).parent)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def warn_caller(message: str, category: type[Warning], beyond: tuple[str, ...] = ()) -> None:

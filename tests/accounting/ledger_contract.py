@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV
 
-from dperm.accounting import budget_units
+from dperm.accounting.units import budget_units
 from dperm.errors import BudgetExceededError, PrivacyWarning
 
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from accounting.dp_accounting_losses import composed_losses
-from dperm.accounting import approximate_gdp, gaussian_delta, gdp_epsilon, sgd_delta, sgd_epsilon
+from dperm.accounting import gaussian_delta, gdp_epsilon, sgd_epsilon
+from dperm.accounting.approximate_gdp import approximate_gdp
 from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.accounting.pld import refinement
-from dperm.accounting.subsampling import make_plan, step_profiles
+from dperm.accounting.subsampling import make_plan, sgd_delta, step_profiles
 
 SLACK = 1e-9
 WOR = {"sampling": "without_replacement", "neighbors": "replace_one"}

@@ -6,20 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dperm.accounting import (
+from dperm.accounting import gaussian_sigma, gdp_mu, zcdp_rho
+from dperm.accounting.budget import Budget
+from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease, PureRelease
+from dperm.accounting.selection import bounded_range_mu
+from dperm.accounting.units import (
     UNITS_PER_ONE,
-    Budget,
-    ExponentialMechanismRelease,
-    GaussianRelease,
-    PureRelease,
-    bounded_range_mu,
     budget_units,
     gaussian_noise_multiplier,
-    gaussian_sigma,
-    gdp_mu,
     pure_epsilon,
     selection_eta,
-    zcdp_rho,
 )
 from dperm.errors import BudgetExceededError
 from reference.threads import in_threads

@@ -1,6 +1,7 @@
 import pytest
 
-from dperm.accounting import gaussian_delta, gaussian_sigma, group_privacy_target
+from dperm.accounting import gaussian_delta, gaussian_sigma
+from dperm.accounting.pure_composition import group_privacy_target
 from reference.group_privacy import group_privacy
 
 

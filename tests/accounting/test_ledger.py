@@ -6,7 +6,9 @@ import time
 import pytest
 
 from accounting.ledger_contract import ChargingEstimator, LedgerContract
-from dperm.accounting import Ledger, budget_units, check_ledger
+from dperm.accounting import Ledger
+from dperm.accounting.ledger.privacy_ledger import check_ledger
+from dperm.accounting.units import budget_units
 from dperm.errors import BudgetExceededError
 from reference.threads import in_threads
 

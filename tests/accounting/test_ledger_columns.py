@@ -9,18 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, ndtri
 
-from dperm.accounting import (
-    Cost,
-    FitCost,
-    Ledger,
-    approximate_gdp,
-    budget_units,
-    gaussian_delta,
-    gdp_mu,
-    open_ledger,
-)
-from dperm.accounting.ledger.cost import INFINITE, caps_of, epsilon_of, slack_units
-from dperm.accounting.units import Accountant
+from dperm.accounting import Ledger, gaussian_delta, gdp_mu, open_ledger
+from dperm.accounting.approximate_gdp import approximate_gdp
+from dperm.accounting.ledger.cost import INFINITE, Cost, FitCost, caps_of, epsilon_of, slack_units
+from dperm.accounting.units import Accountant, budget_units
 from dperm.errors import BudgetExceededError, PrivacyWarning
 
 DELTA = 1e-6

@@ -10,7 +10,8 @@ from collections import Counter
 import pytest
 
 from accounting.forks import in_child
-from dperm.accounting import SqliteLedger, budget_units, open_ledger
+from dperm.accounting import SqliteLedger, open_ledger
+from dperm.accounting.units import budget_units
 from dperm.errors import BudgetExceededError
 
 DELTA = 1e-6

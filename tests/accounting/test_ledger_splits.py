@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from dperm import Categorical, Numeric, Schema
-from dperm.accounting import Cost, Ledger, LedgerEntry, open_ledger
+from dperm.accounting import Ledger, open_ledger
 from dperm.accounting.ledger.account import Account, Split, joined
-from dperm.accounting.ledger.cost import slack_units
+from dperm.accounting.ledger.cost import Cost, slack_units
+from dperm.accounting.ledger.entry import LedgerEntry
 from dperm.accounting.ledger.terms import LedgerTerms
 from dperm.data import scan_parquet
 from dperm.errors import BudgetExceededError, DataError

@@ -1,6 +1,6 @@
 import pytest
 
-from dperm.accounting import Neighbours
+from dperm.accounting.neighbours import Neighbours
 
 
 def test_factors():

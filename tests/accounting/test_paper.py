@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from dperm.accounting import compare_with_paper, noise_multiplier, paper, sgd_epsilon, zcdp_rho
-from dperm.accounting.paper import baselines, nonsmooth, stochastic
+from dperm.accounting import noise_multiplier, paper, sgd_epsilon, zcdp_rho
+from dperm.accounting.paper import baselines, compare_with_paper, nonsmooth, stochastic
 from dperm.accounting.pure_composition import sgd_advanced_step_epsilon
 from dperm.errors import PrivacyWarning
 

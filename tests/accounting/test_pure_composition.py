@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binom
 
-from dperm.accounting import advanced_composition, amplified_epsilon
+from dperm.accounting.pure_composition import advanced_composition, amplified_epsilon
 from dperm.accounting.rdp import rdp_to_epsilon
 
 

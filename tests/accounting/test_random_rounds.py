@@ -3,17 +3,11 @@ import math
 import numpy as np
 import pytest
 
-from dperm.accounting import (
-    gaussian_delta,
-    gdp_mu,
-    noise_multiplier,
-    random_round_noise_multiplier,
-    random_rounds,
-    sgd_epsilon,
-)
+from dperm.accounting import gaussian_delta, gdp_mu, noise_multiplier, random_rounds, sgd_epsilon
 from dperm.accounting.pld import profiles as profiles_of
 from dperm.accounting.pld import refinement
 from dperm.accounting.pld.refinement import mean_delta
+from dperm.accounting.random_rounds import random_round_noise_multiplier
 from dperm.accounting.subsampling import make_plan
 
 WOR = {"sampling": "without_replacement", "neighbors": "replace_one"}

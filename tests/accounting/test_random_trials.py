@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dperm.accounting import Accountant, gaussian_delta, gdp_epsilon, gdp_mu
+from dperm.accounting import gaussian_delta, gdp_epsilon, gdp_mu
 from dperm.accounting.ledger.cost import Cost, caps_of
 from dperm.accounting.random_trials import (
     TruncatedNegativeBinomial,
@@ -19,6 +19,7 @@ from dperm.accounting.random_trials import (
     renyi_epsilon,
     renyi_rho,
 )
+from dperm.accounting.units import Accountant
 from dperm.mechanisms.sampling import number_of_trials
 from reference.goodness_of_fit import FALSE_ALARM, assert_fits, chi_square_p_value
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, logsumexp
 
-from dperm.accounting import ExponentialMechanismRelease, GaussianRelease, PureRelease, gaussian_delta
+from dperm.accounting import gaussian_delta
+from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease, PureRelease
 from dperm.accounting.rdp import poisson_rdp, rdp_to_epsilon
 from dperm.accounting.renyi_filter import RenyiFilter, divergence_cap, sampled_plan, sampled_rdp
 from dperm.errors import BudgetExceededError

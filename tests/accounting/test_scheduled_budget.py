@@ -2,7 +2,8 @@
 
 import pytest
 
-from dperm.accounting import GaussianRelease, PureRelease, ScheduledBudget
+from dperm.accounting.budget import ScheduledBudget
+from dperm.accounting.events import GaussianRelease, PureRelease
 from dperm.errors import BudgetExceededError
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from accounting import high_precision
-from dperm.accounting import (
-    PureRelease,
+from dperm.accounting.events import PureRelease
+from dperm.accounting.selection import (
     bounded_range_eta,
     bounded_range_eta_from_mu,
     bounded_range_mu,

@@ -20,8 +20,10 @@ from sklearn.model_selection import GridSearchCV
 from accounting.forks import in_child
 from accounting.ledger_contract import ChargingEstimator, LedgerContract
 from dperm import LogisticRegression
-from dperm.accounting import SqliteLedger, budget_units, ledger_names, open_ledger
+from dperm.accounting import SqliteLedger, open_ledger
 from dperm.accounting.ledger import sqlite_ledger
+from dperm.accounting.ledger.sqlite_ledger import ledger_names
+from dperm.accounting.units import budget_units
 from dperm.errors import (
     BudgetExceededError,
     LedgerCorruptError,

@@ -13,18 +13,12 @@ from scipy.signal import fftconvolve
 from scipy.stats import norm
 
 from accounting.dp_accounting_losses import composed_losses
-from dperm.accounting import (
-    gaussian_delta,
-    gaussian_sigma,
-    gdp_epsilon,
-    noise_multiplier,
-    sgd_delta,
-    sgd_epsilon,
-)
+from dperm.accounting import gaussian_delta, gaussian_sigma, gdp_epsilon, noise_multiplier, sgd_epsilon
 from dperm.accounting.pld import profiles as profiles_of
 from dperm.accounting.pld import refinement
 from dperm.accounting.pld.composition import mean_composed_deltas
 from dperm.accounting.rdp import poisson_rdp, rdp_to_epsilon, symmetric_rdp
+from dperm.accounting.subsampling import sgd_delta
 
 VECTOR = 1e-9
 PLD_VECTOR = 1e-3

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accounting import high_precision
-from dperm.accounting import gdp_mu, zcdp_epsilon, zcdp_rho, zcdp_rho_bun_steinke
+from dperm.accounting import gdp_mu, zcdp_epsilon, zcdp_rho
+from dperm.accounting.zcdp import zcdp_rho_bun_steinke
 
 VECTOR = 1e-9
 

@@ -7,7 +7,7 @@ import pytest
 
 from algorithms.problems import excess
 from dperm import Objective, algorithms
-from dperm.accounting import Neighbours
+from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.defaults.dp_agd import dp_agd_schedule
 from dperm.algorithms.defaults.noisy_gd import noisy_gd_schedule
 from dperm.algorithms.problem import PublicProblem

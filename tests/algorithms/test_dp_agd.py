@@ -10,7 +10,8 @@ from scipy.sparse import csr_array
 
 from algorithms.problems import objective, secret_bits, separable
 from dperm import Objective
-from dperm.accounting import Budget, Ledger, zcdp_rho
+from dperm.accounting import Ledger, zcdp_rho
+from dperm.accounting.budget import Budget
 from dperm.accounting.units import gaussian_noise_multiplier, selection_eta
 from dperm.algorithms import dp_agd, nonprivate
 from dperm.algorithms.defaults.dp_agd import dp_agd_schedule

@@ -11,14 +11,11 @@ from scipy.stats import kstest
 from algorithms.problems import excess, objective, separable, zero_rows
 from dperm import Objective, losses
 from dperm._kernels import samplers
-from dperm.accounting import (
-    GaussianRelease,
-    ScheduledBudget,
-    noise_multiplier,
-    random_round_noise_multiplier,
-    sgd_epsilon,
-)
+from dperm.accounting import noise_multiplier, sgd_epsilon
+from dperm.accounting.budget import ScheduledBudget
+from dperm.accounting.events import GaussianRelease
 from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.random_rounds import random_round_noise_multiplier
 from dperm.algorithms import (
     dp_agd,
     dp_lsadam,

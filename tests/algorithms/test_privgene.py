@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from algorithms.problems import objective, separable, zero_rows
 from dperm import Objective
-from dperm.accounting import Ledger, zcdp_rho, zcdp_rho_bun_steinke
+from dperm.accounting import Ledger, zcdp_rho
 from dperm.accounting.selection import offspring_range, privgene_rate
+from dperm.accounting.zcdp import zcdp_rho_bun_steinke
 from dperm.algorithms import noisy_gd, nonprivate, privgene
 from dperm.algorithms.defaults.privgene import PrivGeneSchedule
 from dperm.losses import Huber

@@ -9,7 +9,8 @@ from scipy.stats import chi2
 from algorithms.problems import separable
 from dperm import Objective
 from dperm._kernels.samplers import RandomBits
-from dperm.accounting import Ledger, random_round_noise_multiplier
+from dperm.accounting import Ledger
+from dperm.accounting.random_rounds import random_round_noise_multiplier
 from dperm.algorithms import dp_lsadam, dp_lssgd, dp_sgd, dp_sgd_gradient, noisy_gd, rrpsgd
 from dperm.algorithms.rrpsgd import _RoundLaw
 from dperm.algorithms.step_sizes import step_size, step_sizes

@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import binom, norm
 
 from dperm import algorithms, audit
-from dperm.accounting import gaussian_delta, gdp_epsilon, gdp_mu, sgd_delta, sgd_epsilon, zcdp_epsilon
+from dperm.accounting import gaussian_delta, gdp_epsilon, gdp_mu, sgd_epsilon, zcdp_epsilon
+from dperm.accounting.subsampling import sgd_delta
 from dperm.audit import bounds, certify_observations, epsilon_lower_bound, worst_case_neighbours
 from dperm.audit.bounds import Judge, learn_statistic, share_ordered
 

@@ -10,7 +10,7 @@ from scipy.special import expit, log_ndtr, ndtr, ndtri
 from scipy.stats import binom
 
 from algorithms.every_algorithm import PRIVATE, problem_for
-from dperm.accounting import ExponentialMechanismRelease, GaussianRelease, PureRelease
+from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease, PureRelease
 from dperm.mechanisms.hooks import replace_noise, samplers
 from dperm.mechanisms.records import ReleaseRecord
 from dperm.mechanisms.release import Releaser

@@ -7,7 +7,7 @@ import pytest
 
 from audit_faults import CONFIGURATIONS, PRIVATE, skipped_clip
 from dperm import Objective, algorithms
-from dperm.accounting import Budget
+from dperm.accounting.budget import Budget
 from dperm.audit import replay_check, worst_case_neighbours
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import watch_releases

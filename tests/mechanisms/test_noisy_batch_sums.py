@@ -14,8 +14,8 @@ import scipy.sparse
 
 from dperm import Categorical, Numeric, Objective, Schema
 from dperm._kernels.samplers import Draw, GaussianDraw, RandomBits
-from dperm.accounting import GaussianRelease
 from dperm.accounting.budget import ScheduledBudget
+from dperm.accounting.events import GaussianRelease
 from dperm.algorithms import dp_lssgd, dp_sgd
 from dperm.data.rows import RowsInMemory
 from dperm.errors import BudgetExceededError, DataError

@@ -7,8 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
-from dperm.accounting import Budget, GaussianRelease, Ledger
-from dperm.accounting.budget import ScheduledBudget
+from dperm.accounting import Ledger
+from dperm.accounting.budget import Budget, ScheduledBudget
+from dperm.accounting.events import GaussianRelease
 from dperm.accounting.selection import publication_threshold
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms.hooks import replace_noise

@@ -13,7 +13,8 @@ from sklearn.svm import LinearSVC
 
 import dperm
 from dperm import PrivacyStatement
-from dperm.accounting import Ledger, Neighbours, gaussian_sigma
+from dperm.accounting import Ledger, gaussian_sigma
+from dperm.accounting.neighbours import Neighbours
 from dperm.audit import epsilon_lower_bound
 from dperm.errors import BudgetExceededError, ExactScoreWarning
 from dperm.estimators import dask_input

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dperm.accounting import Neighbours
+from dperm.accounting.neighbours import Neighbours
 from dperm.errors import DataError
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import watch_releases

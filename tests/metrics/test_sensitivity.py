@@ -9,7 +9,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dperm.accounting import Neighbours
+from dperm.accounting.neighbours import Neighbours
 from dperm.mechanisms import release_without_privacy
 from dperm.mechanisms.hooks import watch_releases
 from dperm.metrics import evaluate

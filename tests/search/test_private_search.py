@@ -21,10 +21,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dperm
 from dperm import HuberRegressor, LogisticRegression, PrivateSearch, QuantileRegressor
-from dperm.accounting import Ledger, budget_units, gaussian_delta
+from dperm.accounting import Ledger, gaussian_delta
 from dperm.accounting.ledger.cost import slack_as_float, slack_units
 from dperm.accounting.random_trials import TruncatedNegativeBinomial
-from dperm.accounting.units import units_as_float
+from dperm.accounting.units import budget_units, units_as_float
 from dperm.data import aggregate
 from dperm.errors import BudgetExceededError, ExactSizeWarning, PrivacyWarning, SeededNoiseWarning
 from dperm.estimators.linear_model import PrivateLinearModel

@@ -16,9 +16,11 @@ from sklearn.base import clone
 
 from audit_faults import halved_noise
 from dperm import HuberRegressor, LogisticRegression, QuantileRegressor
-from dperm.accounting import Budget, Ledger, Neighbours, gaussian_delta, selection_eta
+from dperm.accounting import Ledger, gaussian_delta
+from dperm.accounting.budget import Budget
+from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.random_trials import TruncatedNegativeBinomial
-from dperm.accounting.units import units_as_float
+from dperm.accounting.units import selection_eta, units_as_float
 from dperm.algorithms.fit import FitResult
 from dperm.audit import certify_observations, replay_check
 from dperm.data import scan_parquet

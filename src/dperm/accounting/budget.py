@@ -219,7 +219,7 @@ class ScheduledBudget:
 
     Examples
     --------
-    >>> from dperm.accounting import GaussianRelease
+    >>> from dperm.accounting.events import GaussianRelease
     >>> budget = ScheduledBudget(GaussianRelease(1.1), count=100, accountant="pld")
     >>> budget.spend(GaussianRelease(1.1), count=100)
     >>> budget.fits(GaussianRelease(1.1))

@@ -20,7 +20,8 @@ class PrivacyEvent(ABC):
 
     Examples
     --------
-    >>> from dperm.accounting import Budget, GaussianRelease
+    >>> from dperm.accounting.budget import Budget
+    >>> from dperm.accounting.events import GaussianRelease
     >>> budget = Budget.from_epsilon(1.0, 1e-6)
     >>> budget.spend(GaussianRelease(noise_multiplier=50.0), count=100)
     >>> budget
@@ -161,7 +162,7 @@ class PerturbedMinimumRelease(PrivacyEvent):
 
     Examples
     --------
-    >>> from dperm.accounting import ScheduledBudget
+    >>> from dperm.accounting.budget import ScheduledBudget
     >>> event = PerturbedMinimumRelease("gaussian", scale=10.0, output=100.0)
     >>> budget = ScheduledBudget(event, count=1, accountant="objective_perturbation")
     >>> budget.spend(event)

@@ -46,7 +46,7 @@ class Accountant(StrEnum):
 
     Examples
     --------
-    >>> from dperm.accounting import Budget
+    >>> from dperm.accounting.budget import Budget
     >>> Budget.from_epsilon(1.0, 1e-6, accountant="zcdp").accountant.symbol
     'rho'
     """

@@ -68,3 +68,7 @@ __all__ = [
     "rrpsgd",
     "sufficient_statistics",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

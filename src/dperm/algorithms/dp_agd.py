@@ -17,21 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from dperm.accounting import (
-    Budget,
-    ExponentialMechanismRelease,
-    GaussianRelease,
-    Neighbours,
-    PrivacyLedger,
-    PureRelease,
+from dperm.accounting import PrivacyLedger
+from dperm.accounting.budget import Budget
+from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease, PureRelease
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.renyi_filter import RenyiFilter, SampledPlan, sampled_plan
+from dperm.accounting.units import (
     Units,
+    floor_units,
     gaussian_noise_multiplier,
     pure_epsilon,
     selection_eta,
-    zcdp_rho_bun_steinke,
+    units_as_float,
 )
-from dperm.accounting.renyi_filter import RenyiFilter, SampledPlan, sampled_plan
-from dperm.accounting.units import floor_units, units_as_float
+from dperm.accounting.zcdp import zcdp_rho_bun_steinke
 from dperm.algorithms.defaults.constants import DPAGD
 from dperm.algorithms.defaults.dp_agd import DPAGDSchedule, dp_agd_schedule
 from dperm.algorithms.defaults.scales import ScaleShares

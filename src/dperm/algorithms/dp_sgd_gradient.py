@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dperm.accounting import Neighbours, PrivacyLedger, noise_multiplier, paper
+from dperm.accounting import PrivacyLedger, noise_multiplier, paper
+from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.sgd_calibration import noise_multiplier_after
 from dperm.algorithms import settings as check
 from dperm.algorithms.defaults import dp_sgd_gradient as defaults

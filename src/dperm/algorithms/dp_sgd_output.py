@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from dperm.accounting import GaussianRelease, Neighbours, PrivacyLedger, ScheduledBudget, paper
+from dperm.accounting import PrivacyLedger, paper
+from dperm.accounting.budget import ScheduledBudget
+from dperm.accounting.events import GaussianRelease
+from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.permutation_sensitivity import averaged_count_sigma, count_sensitivity
 from dperm.algorithms.defaults.constants import OutputSGD
 from dperm.algorithms.defaults.dp_sgd_output import (

@@ -18,18 +18,13 @@ from typing import Any, Self, cast
 import numpy as np
 
 from dperm._progress import log
-from dperm.accounting import (
-    Budget,
-    GaussianRelease,
-    PrivacyLedger,
-    ScheduledBudget,
-    gaussian_noise_multiplier,
-    gdp_mu,
-)
+from dperm.accounting import PrivacyLedger, gdp_mu
+from dperm.accounting.budget import Budget, ScheduledBudget
+from dperm.accounting.events import GaussianRelease
 from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.renyi_filter import RenyiFilter
-from dperm.accounting.units import check_target, units_as_float
+from dperm.accounting.units import check_target, gaussian_noise_multiplier, units_as_float
 from dperm.algorithms.problem import MANY_WEIGHTS, PublicProblem
 from dperm.algorithms.settings import (
     Settings,

@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dperm.accounting import GaussianRelease, Sampling, ScheduledBudget, noise_multiplier
+from dperm.accounting import noise_multiplier
+from dperm.accounting.budget import ScheduledBudget
+from dperm.accounting.events import GaussianRelease
 from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.accounting.sgd_calibration import noise_multiplier_after
+from dperm.accounting.subsampling import Sampling
 from dperm.algorithms.defaults.minibatch import MinibatchSchedule, default_schedule, smoothed_schedule
 from dperm.algorithms.defaults.scales import ScaleShares, learn_scales_choice
 from dperm.algorithms.fit import Fit, FitResult

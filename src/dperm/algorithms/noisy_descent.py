@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from dperm._kernels.samplers import RandomBits
-from dperm.accounting import GaussianRelease, Neighbours, ScheduledBudget
+from dperm.accounting.budget import ScheduledBudget
+from dperm.accounting.events import GaussianRelease
 from dperm.accounting.fit_costs import sampled_gaussian_cost
+from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms import settings as check
 from dperm.algorithms.defaults.constants import Norms
 from dperm.algorithms.defaults.scales import ScaleShares

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from dperm.accounting import GaussianRelease, PrivacyLedger, gaussian_noise_multiplier
+from dperm.accounting import PrivacyLedger
+from dperm.accounting.events import GaussianRelease
+from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.defaults.constants import Newton
 from dperm.algorithms.defaults.noisy_newton import NoisyNewtonSchedule, noisy_newton_schedule

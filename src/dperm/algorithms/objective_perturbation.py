@@ -10,23 +10,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dperm.accounting import (
-    FitCost,
-    Neighbours,
-    PerturbedMinimumRelease,
-    PrivacyLedger,
-    ScheduledBudget,
-    gdp_mu,
-    group_privacy_target,
-    paper,
-)
+from dperm.accounting import PrivacyLedger, gdp_mu, paper
+from dperm.accounting.budget import ScheduledBudget
+from dperm.accounting.events import PerturbedMinimumRelease
 from dperm.accounting.fit_costs import perturbed_minimum_cost
+from dperm.accounting.ledger.cost import FitCost
+from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.objective_perturbation import (
     logistic_objective_sigma,
     objective_sigma,
     pure_objective_scale,
     replaced_objective_sigma,
 )
+from dperm.accounting.pure_composition import group_privacy_target
 from dperm.algorithms import settings as check
 from dperm.algorithms.defaults.constants import ObjectivePerturbation
 from dperm.algorithms.fit import Callback, Fit, FitResult

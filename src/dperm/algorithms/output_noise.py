@@ -6,14 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dperm.accounting import (
-    Budget,
-    GaussianRelease,
-    Neighbours,
-    PureRelease,
-    ScheduledBudget,
-    gaussian_or_norm_laplace,
-)
+from dperm.accounting.budget import Budget, ScheduledBudget
+from dperm.accounting.events import GaussianRelease, PureRelease
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
 from dperm.algorithms.defaults.output_perturbation import default_clip
 from dperm.algorithms.fit import Fit, FitResult
 from dperm.algorithms.settings import one_of

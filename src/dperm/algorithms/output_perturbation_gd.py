@@ -9,7 +9,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from dperm.accounting import Neighbours, PrivacyLedger
+from dperm.accounting import PrivacyLedger
+from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.paper.baselines import output_perturbation, smooth_erm_sensitivity
 from dperm.algorithms.defaults.output_perturbation import (
     OutputPerturbationSchedule,

@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from dperm.accounting import PrivacyLedger, gaussian_noise_multiplier
+from dperm.accounting import PrivacyLedger
+from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.defaults.constants import Momentum, Norms, Whitened, WhitenedClip
 from dperm.algorithms.defaults.preconditioned_gd import (

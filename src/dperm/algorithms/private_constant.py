@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dperm.accounting import GaussianRelease
+from dperm.accounting.events import GaussianRelease
 from dperm.algorithms.defaults import constants
 from dperm.algorithms.defaults.rules import steepest_slope
 from dperm.algorithms.fit import Fit

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from dperm.accounting import Budget, GaussianRelease, gaussian_noise_multiplier
+from dperm.accounting.budget import Budget
+from dperm.accounting.events import GaussianRelease
+from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.defaults.rules import longest_gradient
 from dperm.algorithms.defaults.scales import ScaleShares, learn_scales_choice, scale_shares

@@ -13,18 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from dperm.accounting import (
-    Budget,
-    ExponentialMechanismRelease,
-    PrivacyLedger,
-    ScheduledBudget,
-    paper,
-    selection_eta,
-    zcdp_rho,
-    zcdp_rho_bun_steinke,
-)
+from dperm.accounting import PrivacyLedger, paper, zcdp_rho
+from dperm.accounting.budget import Budget, ScheduledBudget
+from dperm.accounting.events import ExponentialMechanismRelease
 from dperm.accounting.selection import offspring_range
-from dperm.accounting.units import floor_units
+from dperm.accounting.units import floor_units, selection_eta
+from dperm.accounting.zcdp import zcdp_rho_bun_steinke
 from dperm.algorithms.defaults.privgene import PrivGeneSchedule, privgene_schedule
 from dperm.algorithms.defaults.scales import ScaleShares, learn_scales_choice
 from dperm.algorithms.fit import Callback, Fit, FitResult

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Self
 
-from dperm.accounting import Neighbours
+from dperm.accounting.neighbours import Neighbours
 from dperm.losses import Loss
 
 #: Number of weights beyond which a square matrix of that size is slower than a descent without one: 1,000

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dperm._kernels.samplers import RandomBits
-from dperm.accounting import Neighbours, PrivacyLedger, paper, random_round_noise_multiplier
-from dperm.accounting.random_rounds import largest_rounds
+from dperm.accounting import PrivacyLedger, paper
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.random_rounds import largest_rounds, random_round_noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.defaults import rrpsgd as defaults
 from dperm.algorithms.defaults.constants import RandomRounds

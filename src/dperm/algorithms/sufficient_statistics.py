@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from dperm.accounting import Neighbours, PrivacyLedger
+from dperm.accounting import PrivacyLedger
+from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.defaults.constants import Norms, Statistics
 from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.preconditioner import Preconditioner

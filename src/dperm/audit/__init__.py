@@ -25,3 +25,7 @@ __all__ = [
     "replay_check",
     "worst_case_neighbours",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

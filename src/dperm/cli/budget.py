@@ -12,14 +12,10 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from dperm.accounting import (
-    LedgerEntry,
-    SqliteLedger,
-    export_ledger,
-    ledger_names,
-    open_ledger,
-)
+from dperm.accounting import SqliteLedger, export_ledger, open_ledger
 from dperm.accounting._checks import plain
+from dperm.accounting.ledger.entry import LedgerEntry
+from dperm.accounting.ledger.sqlite_ledger import ledger_names
 from dperm.cli.messages import check_writable
 from dperm.cli.screen import Screen, command
 from dperm.data.files.whole_files import write_whole

@@ -5,3 +5,7 @@ from dperm.data.files.record_files import RecordFiles, scan_csv, scan_parquet
 from dperm.data.tabular import TabularLayout, TabularMatrix
 
 __all__ = ["RecordFiles", "TabularLayout", "TabularMatrix", "aggregate", "scan_csv", "scan_parquet"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

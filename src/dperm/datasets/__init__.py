@@ -22,10 +22,7 @@ from numpy.typing import DTypeLike, NDArray
 from dperm.data.schema.schema import Schema
 from dperm.datasets.description import (
     DTYPES,
-    BinaryLabel,
-    ClassLabel,
     Description,
-    RealLabel,
     described_names,
     read_description,
     without_transforms,
@@ -34,7 +31,11 @@ from dperm.datasets.description import min_max as on_measured_ranges
 from dperm.datasets.files import data_folder, encode, read_files
 from dperm.errors import PrivacyWarning, warn_caller
 
-__all__ = ["BinaryLabel", "ClassLabel", "Dataset", "Description", "RealLabel", "load", "names"]
+__all__ = ["Dataset", "load", "names"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,11 @@ __all__ = [
     "huberized_hinge",
 ]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 _BY_NAME: dict[str, Callable[[], Loss]] = {
     "absolute": Absolute,
     "epsilon_insensitive": EpsilonInsensitive,

@@ -13,3 +13,7 @@ __all__ = [
     "rounded_gaussian",
     "smooth_gradients",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

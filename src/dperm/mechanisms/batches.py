@@ -44,7 +44,7 @@ class SecretBatches:
     Parameters
     ----------
     sampling : {"poisson", "without_replacement", "permutation"}
-        See :class:`dperm.accounting.Sampling`.
+        See :class:`dperm.accounting.subsampling.Sampling`.
     bits : RandomBits
         A stream that nothing else reads; noise has a stream of its own.
     batch_size : float

@@ -5,3 +5,7 @@ from dperm.metrics.evaluation import Evaluation
 from dperm.metrics.intervals import Estimate
 
 __all__ = ["Estimate", "Evaluation", "evaluate"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dperm.accounting import Budget, PrivacyLedger, gaussian_noise_multiplier, gdp_mu
+from dperm.accounting import PrivacyLedger, gdp_mu
+from dperm.accounting.budget import Budget
 from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.units import check_target
+from dperm.accounting.units import check_target, gaussian_noise_multiplier
 from dperm.algorithms.settings import positive_or_infinite
 from dperm.data.files.record_files import RecordFiles
 from dperm.estimators.design import files_for

@@ -4,3 +4,7 @@ from dperm.reports.displays import BudgetDisplay, CoefficientDisplay, PrivacyUti
 from dperm.reports.model_report import Report, report
 
 __all__ = ["BudgetDisplay", "CoefficientDisplay", "PrivacyUtilityDisplay", "Report", "report"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

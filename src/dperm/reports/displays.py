@@ -15,7 +15,8 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
-from dperm.accounting import PrivacyLedger, check_ledger
+from dperm.accounting import PrivacyLedger
+from dperm.accounting.ledger.privacy_ledger import check_ledger
 from dperm.accounting.ledger.reports import spending
 from dperm.errors import ExactScoreWarning, warn_caller
 from dperm.metrics.displays import new_axes

@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm import __version__
 from dperm._document import Document, Section, Text, facts
-from dperm.accounting import PrivacyLedger, check_ledger, export_ledger
+from dperm.accounting import PrivacyLedger, export_ledger
 from dperm.accounting._checks import plain
 from dperm.accounting.ledger.ledger import ClosedLedger
+from dperm.accounting.ledger.privacy_ledger import check_ledger
 from dperm.accounting.ledger.reports import ledger_facts, ledger_sections
 from dperm.data.files.whole_files import write_whole
 from dperm.metrics.evaluation import Evaluation

@@ -9,14 +9,14 @@ from fractions import Fraction
 from typing import Any
 
 from dperm._document import Document, Table
-from dperm.accounting import PrivacyLedger, gaussian_noise_multiplier, gdp_epsilon
+from dperm.accounting import PrivacyLedger, gdp_epsilon
 from dperm.accounting._checks import check_delta, check_positive_epsilon
 from dperm.accounting.budget import Budget
 from dperm.accounting.ledger.cost import slack_as_float
 from dperm.accounting.ledger.privacy_ledger import check_ledger
 from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.units import Accountant, Units, budget_units, units_as_float
+from dperm.accounting.units import Accountant, Units, budget_units, gaussian_noise_multiplier, units_as_float
 from dperm.data.schema.columns import Categorical, SchemaColumn
 from dperm.data.schema.schema import Schema
 from dperm.data.schema.table_columns import Category

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dperm.accounting import Accountant, Budget, FitCost, Neighbours, PrivacyLedger, ScheduledBudget
+from dperm.accounting import PrivacyLedger
+from dperm.accounting.budget import Budget, ScheduledBudget
 from dperm.accounting.events import RandomTrialsRelease
-from dperm.accounting.ledger.cost import Cost, largest_epsilon
+from dperm.accounting.ledger.cost import Cost, FitCost, largest_epsilon
 from dperm.accounting.ledger.entry import LedgerEntry
+from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.random_trials import (
     TruncatedNegativeBinomial,
     profile_cost,
@@ -18,7 +20,7 @@ from dperm.accounting.random_trials import (
     renyi_cost,
     renyi_rho,
 )
-from dperm.accounting.units import UNITS_PER_ONE, budget_units, units_as_float
+from dperm.accounting.units import UNITS_PER_ONE, Accountant, budget_units, units_as_float
 
 METHODS = ("auto", "all_candidates", "random_trials")
 

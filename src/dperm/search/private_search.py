@@ -13,9 +13,11 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from dperm.accounting import Neighbours, PrivacyLedger, check_ledger
+from dperm.accounting import PrivacyLedger
 from dperm.accounting._checks import check_delta, check_positive, check_real
+from dperm.accounting.ledger.privacy_ledger import check_ledger
 from dperm.accounting.ledger.terms import relation_of
+from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import units_as_float
 from dperm.data.dask_collections import is_dask_collection
 from dperm.estimators.mixins import PrivacyDiagram, StoredWithoutLedger

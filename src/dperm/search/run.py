@@ -11,17 +11,12 @@ from sklearn.base import is_classifier
 
 from dperm._kernels.samplers import RandomBits, uniform_words
 from dperm._progress import unlogged
-from dperm.accounting import (
-    Accountant,
-    Budget,
-    LedgerEntry,
-    LedgerPart,
-    Neighbours,
-    gaussian_noise_multiplier,
-    selection_eta,
-)
+from dperm.accounting import LedgerPart
+from dperm.accounting.budget import Budget
+from dperm.accounting.ledger.entry import LedgerEntry
 from dperm.accounting.ledger.ledger import Allotment
-from dperm.accounting.units import units_as_float
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.units import Accountant, gaussian_noise_multiplier, selection_eta, units_as_float
 from dperm.errors import DataError, PrivacyWarning, warn_caller
 from dperm.estimators.input_checks import warn_of_exact_number
 from dperm.mechanisms.random_source import Source

@@ -33,7 +33,7 @@ class PrivacyStatement(Facts):
     delta : float
         Failure probability of the bound, in [0, 1); 0 for a pure guarantee.
     neighbors : {"add_or_remove", "replace_one"}
-        Neighbouring relation, see `dperm.accounting.Neighbours`.
+        Neighbouring relation, see `dperm.accounting.neighbours.Neighbours`.
     mechanism : str
         What was run and what noise it added.
     accountant : str

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dperm.accounting import Neighbours, gaussian_or_norm_laplace
+from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
 from dperm.algorithms import settings as check
 from dperm.algorithms.defaults.constants import OutputGD, SecretClip
 from dperm.algorithms.defaults.rules import (
