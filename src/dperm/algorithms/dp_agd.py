@@ -156,30 +156,14 @@ def dp_agd(
     array([ 1., -1.])
     """
     given = DPAGDSchedule.checked(
-        splits=splits,
-        selection_share=selection_share,
-        clip=clip,
-        loss_clip=loss_clip,
-        step_max=step_max,
-        growth=growth,
-        momentum=momentum,
-        shrink=shrink,
-        average=average,
-        n_candidates=n_candidates,
-        step_window=step_window,
-        max_iter=max_iter,
-        batch_size=batch_size,
-    )
+        splits=splits, selection_share=selection_share, clip=clip, loss_clip=loss_clip, step_max=step_max,
+        growth=growth, momentum=momentum, shrink=shrink, average=average, n_candidates=n_candidates,
+        step_window=step_window, max_iter=max_iter, batch_size=batch_size,
+    )  # fmt: skip
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    ) as fit:
+        objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
+        random_state=random_state, callback=callback,
+    ) as fit:  # fmt: skip
         return _dp_agd(fit, given, accountant, learn_scales)
 
 

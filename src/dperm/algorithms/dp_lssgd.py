@@ -105,25 +105,14 @@ def dp_lssgd(
     array([ 1., -1.])
     """
     given = MinibatchSchedule.checked(
-        batch_size=batch_size,
-        steps=steps,
-        clip=clip,
-        step_size=step_size,
-        momentum=momentum,
-        tail=tail,
+        batch_size=batch_size, steps=steps, clip=clip, step_size=step_size, momentum=momentum, tail=tail,
         radius=radius,
-    )
+    )  # fmt: skip
     smoother = LaplacianSmoother(objective, smoothing, image_shape)
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    ) as fit:
+        objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
+        random_state=random_state, callback=callback,
+    ) as fit:  # fmt: skip
         run = MinibatchRun(fit, given, learn_scales, sampling, accountant, "momentum", smoother)
         return _descend("dp_lssgd", run, smoother)
 
@@ -209,25 +198,14 @@ def dp_lsadam(
     array([ 1., -1.])
     """
     given = MinibatchSchedule.checked(
-        batch_size=batch_size,
-        steps=steps,
-        clip=clip,
-        step_size=step_size,
-        momentum=momentum,
-        tail=tail,
+        batch_size=batch_size, steps=steps, clip=clip, step_size=step_size, momentum=momentum, tail=tail,
         radius=radius,
-    )
+    )  # fmt: skip
     smoother = LaplacianSmoother(objective, smoothing, image_shape)
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    ) as fit:
+        objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
+        random_state=random_state, callback=callback,
+    ) as fit:  # fmt: skip
         run = MinibatchRun(fit, given, learn_scales, sampling, accountant, "adam", smoother)
         return _descend("dp_lsadam", run, smoother)
 

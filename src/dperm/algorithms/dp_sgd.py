@@ -120,25 +120,14 @@ def dp_sgd(
     (array([ 1., -1.]), 'poisson')
     """
     given = MinibatchSchedule.checked(
-        batch_size=batch_size,
-        steps=steps,
-        clip=clip,
-        step_size=step_size,
-        momentum=momentum,
-        tail=tail,
+        batch_size=batch_size, steps=steps, clip=clip, step_size=step_size, momentum=momentum, tail=tail,
         radius=radius,
-    )
+    )  # fmt: skip
     optimizer = check.one_of(*OPTIMIZERS)("optimizer", optimizer)
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    ) as fit:
+        objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
+        random_state=random_state, callback=callback,
+    ) as fit:  # fmt: skip
         run = MinibatchRun(fit, given, learn_scales, sampling, accountant, optimizer)
         sigma_over_clip = _published_noise(run) if fit.as_published else run.noise_multiplier()
         return run.descend("dp_sgd", sigma_over_clip, optimizer=optimizer)

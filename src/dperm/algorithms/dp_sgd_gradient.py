@@ -143,25 +143,13 @@ def dp_sgd_gradient(
     array([ 1., -1.])
     """
     given = DPSGDGradientSchedule.checked(
-        steps=steps,
-        batch_size=batch_size,
-        step_size=step_size,
-        clip=clip,
-        radius=radius,
-        output=output,
-        noise=noise,
-        report_every=report_every,
-    )
+        steps=steps, batch_size=batch_size, step_size=step_size, clip=clip, radius=radius, output=output,
+        noise=noise, report_every=report_every,
+    )  # fmt: skip
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    ) as fit:
+        objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
+        random_state=random_state, callback=callback,
+    ) as fit:  # fmt: skip
         return _dp_sgd_gradient(fit, given, learn_scales)
 
 

@@ -159,28 +159,13 @@ def dp_sgd_output(
     (array([ 1., -1.]), 0.0)
     """
     given = DPSGDOutputSchedule.checked(
-        passes=passes,
-        batch_size=batch_size,
-        step_size=step_size,
-        step_sizes=step_sizes,
-        phases=phases,
-        radius=radius,
-        clip=clip,
-        output=output,
-        sampling=sampling,
-        counts=counts,
-        smooth_kink=smooth_kink,
-    )
+        passes=passes, batch_size=batch_size, step_size=step_size, step_sizes=step_sizes, phases=phases,
+        radius=radius, clip=clip, output=output, sampling=sampling, counts=counts, smooth_kink=smooth_kink,
+    )  # fmt: skip
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    ) as fit:
+        objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
+        random_state=random_state, callback=callback,
+    ) as fit:  # fmt: skip
         return _dp_sgd_output(fit, given, mechanism)
 
 

@@ -69,14 +69,9 @@ def majority(
     array([ 0. ,  0. , -1.1])
     """
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
+        objective, epsilon, delta, neighbors=neighbors, ledger=ledger, random_state=random_state,
         callback=callback,
-    ) as fit:
+    ) as fit:  # fmt: skip
         n, budget = fit.n, fit.budget()
         multiplier = fit.noise_multiplier(budget, 1)
         release = fit.open("majority", budget)

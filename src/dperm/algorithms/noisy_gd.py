@@ -125,15 +125,9 @@ def noisy_gd(
         steps=steps, clip=clip, step_size=step_size, momentum=momentum, tail=tail, radius=radius
     )
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    ) as fit:
+        objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
+        random_state=random_state, callback=callback,
+    ) as fit:  # fmt: skip
         return _noisy_gd(fit, given, learn_scales)
 
 

@@ -143,14 +143,9 @@ def noisy_newton(
         covariance=covariance, leverage=leverage, steps=steps, omit=omit, effects=effects
     )
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
+        objective, epsilon, delta, neighbors=neighbors, ledger=ledger, random_state=random_state,
         callback=callback,
-    ) as fit:
+    ) as fit:  # fmt: skip
         return _noisy_newton(fit, _schedule(fit, given))
 
 

@@ -124,15 +124,9 @@ def objective_perturbation(
     if clip is not None:
         clip = check.clip_norm_or_infinite("clip", clip)
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    ) as fit:
+        objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
+        random_state=random_state, callback=callback,
+    ) as fit:  # fmt: skip
         return _objective_perturbation(fit, clip)
 
 

@@ -112,15 +112,9 @@ def output_perturbation_gd(
     """
     given = OutputPerturbationSchedule.checked(steps=steps, step_size=step_size, radius=radius, clip=clip)
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    ) as fit:
+        objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
+        random_state=random_state, callback=callback,
+    ) as fit:  # fmt: skip
         training = _training(fit, given)
         noise = _published_noise(fit, training, mechanism) if fit.as_published else None
         return publish(

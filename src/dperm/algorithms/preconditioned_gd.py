@@ -167,30 +167,15 @@ def preconditioned_gd(
     array([ 1., -1.])
     """
     given = PreconditionedGDSchedule.checked(
-        column_share=column_share,
-        norm_share=norm_share,
-        label_share=label_share,
-        moments=moments,
-        share=share,
-        steps=steps,
-        clip=clip,
-        step_size=step_size,
-        momentum=momentum,
-        threshold=threshold,
-        shrinkage=shrinkage,
-        tail=tail,
-    )
+        column_share=column_share, norm_share=norm_share, label_share=label_share, moments=moments,
+        share=share, steps=steps, clip=clip, step_size=step_size, momentum=momentum, threshold=threshold,
+        shrinkage=shrinkage, tail=tail,
+    )  # fmt: skip
     learn_scales = learn_scales_choice("learn_scales", learn_scales)
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    ) as fit:
+        objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
+        random_state=random_state, callback=callback,
+    ) as fit:  # fmt: skip
         if fit.as_published:
             raise ValueError("calibration of preconditioned_gd must be 'tight', got 'paper'")
         default = preconditioned_gd_schedule(fit.problem, learn_scales, given.get("moments"))

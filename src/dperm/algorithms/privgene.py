@@ -123,22 +123,13 @@ def privgene(
     array([ 1., -1.])
     """
     given = PrivGeneSchedule.checked(
-        generations=generations,
-        stride=stride,
-        decay=decay,
-        entry_bound=entry_bound,
+        generations=generations, stride=stride, decay=decay, entry_bound=entry_bound,
         intercept_stride=intercept_stride,
-    )
+    )  # fmt: skip
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    ) as fit:
+        objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
+        random_state=random_state, callback=callback,
+    ) as fit:  # fmt: skip
         return _privgene(fit, given, accountant, learn_scales)
 
 

@@ -150,25 +150,13 @@ def rrpsgd(
     ((2,), 'poisson')
     """
     given = RRPSGDSchedule.checked(
-        rounds=rounds,
-        burn_in=burn_in,
-        batch_size=batch_size,
-        step_size=step_size,
-        clip=clip,
-        radius=radius,
-        noise=noise,
-        report_every=report_every,
-    )
+        rounds=rounds, burn_in=burn_in, batch_size=batch_size, step_size=step_size, clip=clip, radius=radius,
+        noise=noise, report_every=report_every,
+    )  # fmt: skip
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    ) as fit:
+        objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
+        random_state=random_state, callback=callback,
+    ) as fit:  # fmt: skip
         return _rrpsgd(fit, given, learn_scales)
 
 

@@ -102,15 +102,9 @@ def sufficient_statistics(
     array([ 1., -1.])
     """
     with Fit(
-        objective,
-        epsilon,
-        delta,
-        calibration=calibration,
-        neighbors=neighbors,
-        ledger=ledger,
-        random_state=random_state,
-        callback=callback,
-    ) as fit:
+        objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
+        random_state=random_state, callback=callback,
+    ) as fit:  # fmt: skip
         check_sums(objective, gram=True)
         if objective.loss.target_bound == math.inf:
             raise ValueError(
