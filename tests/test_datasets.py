@@ -3,7 +3,6 @@
 import dataclasses
 import gzip
 import hashlib
-import io
 import os
 import subprocess
 import sys
@@ -26,7 +25,6 @@ from dperm.datasets.description import (
     SourceFile,
     read_description,
 )
-from dperm.datasets.files import progress, waiting
 from dperm.errors import DataError, PrivacyWarning
 from reference.real_data import load_or_skip
 
@@ -44,7 +42,6 @@ FACTS = {
     "wine": ((6_497, 11), {-1: 2_384, 1: 4_113}, np.float64),
 }
 
-VARIANTS = ["adult_binned", "kddcup99_binned", "kddcup99_full", "kddcup99_test"]
 # Variants used in papers: number of columns and label counts, which are published, too.
 AS_PUBLISHED = {
     "adult_a9a": (123, FACTS["adult"][1]),
@@ -326,16 +323,6 @@ def test_binned_adult_agrees_with_adult():
         np.testing.assert_array_equal(X[:, data.feature_names.index(name)], column)
 
 
-def test_binned_kddcup99_has_the_same_columns():
-    known, plain = read_description("kddcup99_binned"), read_description("kddcup99")
-    assert (known.files, known.label) == (plain.files, plain.label)
-    for column, other in zip(known.schema.columns, plain.schema.columns, strict=True):
-        if getattr(other, "transform", "none") == "log1p":
-            other = dataclasses.replace(other, bins=column.bins)
-            assert column.bins[0] == 1
-        assert column == other
-
-
 def test_file_columns_may_be_ignored():
     known = read_description("adult_binned")
     assert set(known.file_columns) - set(known.schema.column_names) == {"fnlwgt"}
@@ -347,26 +334,6 @@ def test_the_labelled_test_file_of_kddcup99():
     data = load_or_skip("kddcup99_test")
     assert data.X.shape == (311_029, 122)
     assert np.unique(data.y, return_counts=True)[1].tolist() == [60_593, 250_436]
-
-
-def test_numbers_of_8_bits():
-    load_or_skip("adult")
-    data = datasets.load("adult", dtype="uint8")
-    assert data.X.numeric.dtype == np.uint8
-    assert data.X.nbytes == 14 * len(data.X)
-
-
-def test_names_lists_all_descriptions():
-    assert datasets.names() == tuple(sorted([*FACTS, *VARIANTS, *AS_PUBLISHED, "kddcup99_dos"]))
-
-
-def test_the_files_of_kddcup99_have_the_same_columns():
-    known = read_description("kddcup99")
-    for name in ("kddcup99_full", "kddcup99_test"):
-        other = read_description(name)
-        assert other.schema.columns == known.schema.columns
-        assert other.label == known.label
-        assert other.files != known.files
 
 
 @pytest.mark.parametrize("name", datasets.names())
@@ -495,15 +462,6 @@ class TestFiles:
         blocked, _ = encode_small(tmp_path, small(rows))
         np.testing.assert_array_equal(whole, blocked)
 
-    @pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "uint16"])
-    def test_numbers_of_every_type(self, tmp_path, dtype):
-        write_small(tmp_path)
-        (X, y), (expected, _) = encode_small(tmp_path, dtype=dtype), encode_small(tmp_path)
-        np.testing.assert_allclose(
-            X, expected, atol={"uint8": 0.5 / 255, "uint16": 0.5 / 65_535}.get(dtype, 1e-7)
-        )
-        assert y.dtype == np.float64
-
     @pytest.mark.parametrize("compressed", [True, False])
     def test_files_are_verified_on_every_call(self, tmp_path, compressed):
         path = write_small(tmp_path, compressed=compressed)
@@ -518,13 +476,6 @@ class TestFiles:
         with pytest.raises(FileNotFoundError):
             encode_small(tmp_path)
 
-    def test_nothing_is_written(self, tmp_path, monkeypatch):
-        monkeypatch.setenv("HOME", str(tmp_path / "home"))
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
-        write_small(tmp_path)
-        encode_small(tmp_path)
-        assert [path.name for path in tmp_path.rglob("*")] == ["small", "rows.csv.gz"]
-
     def test_text_files_need_pyarrow(self, tmp_path, monkeypatch):
         write_small(tmp_path)
         monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -532,11 +483,6 @@ class TestFiles:
             ImportError, match=r"data set 'small', .* needs pyarrow: pip install 'dperm\[data\]'"
         ):
             encode_small(tmp_path)
-
-    @pytest.mark.parametrize("name", ["breast_cancer", "mnist"])
-    def test_other_data_sets_need_no_pyarrow(self, monkeypatch, name):
-        monkeypatch.setitem(sys.modules, "pyarrow", None)
-        assert load_or_skip(name).X.shape == FACTS[name][0]
 
     def test_truncated_file_raises(self, tmp_path):
         path = write_small(tmp_path)
@@ -651,10 +597,6 @@ class TestFetching:
         assert X.to_dense().tolist() == [[0.5, 0, 1, 0, 0], [1, 1, 0, 0, 1]]
         assert y.tolist() == [1, -1]
 
-    def test_grades_arrive_as_numbers(self, deliver):
-        deliver("fetch_openml", {"data": np.ones((2, 11)), "target": np.array([6.0, 5.0]), "categories": {}})
-        assert datasets.load("wine").y.tolist() == [1, -1]
-
     def test_kddcup99_arrives_as_bytes(self, deliver):
         row = [*range(41)]
         row[1:4] = b"tcp", b"no such service", b"SF"
@@ -671,10 +613,6 @@ class TestFetching:
                 datasets.load(name)
         assert calls == [{"percent10": True}, {"percent10": False}]
 
-    def test_data_sets_that_scikit_learn_does_not_have(self, deliver):
-        with pytest.raises(FileNotFoundError, match=r"does not have .*'kddcup99_test'.*corrected\.gz"):
-            datasets.load("kddcup99_test")
-
     def test_failed_downloads_mention_local_files(self, deliver):
         deliver("fetch_openml", OSError("no route to host"))
         with pytest.raises(FileNotFoundError, match=r"no route to host.*Set DPERM_DATA .*adult\.data\.gz"):
@@ -688,51 +626,3 @@ def test_import_is_light():
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)
-
-
-class TestProgress:
-    @pytest.fixture
-    def stderr(self, monkeypatch):
-        """Replace stderr by a stream that is a terminal or not."""
-        monkeypatch.setenv("TERM", "xterm")
-
-        def replace(terminal):
-            stream = io.StringIO()
-            stream.isatty = lambda: terminal
-            monkeypatch.setattr(sys, "stderr", stream)
-            return stream
-
-        return replace
-
-    def shown(self, stream, total):
-        with progress("reading something", total) as advance:
-            advance(total // 2)
-            advance(total)
-        return stream.getvalue()
-
-    def test_shown_on_terminals_only(self, stderr):
-        pytest.importorskip("rich")
-        assert "reading something" in self.shown(stderr(True), 10**8)
-        assert self.shown(stderr(False), 10**8) == ""
-        assert self.shown(stderr(True), 1000) == ""
-
-    def test_without_rich(self, monkeypatch, stderr):
-        monkeypatch.setitem(sys.modules, "rich.progress", None)
-        assert self.shown(stderr(True), 10**8) == ""
-
-    @pytest.mark.parametrize("terminal", [True, False])
-    def test_waiting_is_shown_on_terminals_only(self, stderr, terminal):
-        pytest.importorskip("rich")
-        stream = stderr(terminal)
-        with waiting("something far away"):
-            pass
-        assert ("something far away" in stream.getvalue()) == terminal
-
-
-def test_descriptions_are_frozen():
-    known = small()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        known.schema.columns[0].high = 5
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        known.files[0].sha256 = ""
-    assert isinstance(known.files[0], SourceFile)

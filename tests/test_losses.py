@@ -23,8 +23,7 @@ from dperm.losses import (
     get_loss,
     huberized_hinge,
 )
-from reference import numpy_kernels
-from reference.kernel_calls import EXAMPLES, bind, gradient_integers, loss_integers, plain_sums
+from reference.kernel_calls import bind, plain_sums
 
 KINKED = [Hinge(), Absolute(), Pinball(0.3), Pinball(0.9, target_bound=2.0), EpsilonInsensitive(0.25)]
 SMOOTHED = [huberized_hinge(0.25), *(loss.smoothed(3.0) for loss in KINKED[1:])]
@@ -413,53 +412,6 @@ def test_compiled_power_is_accurate_everywhere(instruction_set, exponent):
             if exact_value < 1e308:
                 assert abs(value - exact_value) <= 1e-15 * exact_value + 1e-306, base
     assert compiled(Power(exponent), 0.0, 0.0) == (0.0, 0.0)
-
-
-@losses
-def test_float_losses_of_a_line_search_are_accurate(instruction_set, loss):
-    """Values for float32 rows, from exact sums over one record."""
-    rows = bind(np.ones((1, 1), np.float32), np.ones(1, np.float32))
-    p = np.concatenate([np.linspace(-6, 6, 101), np.geomspace(1e-6, 20, 30)]).astype(np.float32).astype(float)
-    clip, grid = 64.0, 2.0**-40
-    scores = loss_integers(rows, loss.kernel, np.zeros(1), -np.ones(1), clip, grid, steps=p)
-    exact = np.minimum(loss.value(p, 1.0), clip)
-    rounding = 2.0**-24 * (np.abs(p) + 1)  # of the residual or margin
-    slope = np.abs(loss.derivative(p, 1.0)) + loss.holder_slope * rounding**loss.holder_exponent
-    assert np.all(np.abs(scores * grid - exact) <= 2e-6 * exact + 3 * rounding * slope + grid)
-
-
-@losses
-@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
-def test_compiled_losses_equal_the_numpy_ones(instruction_set, loss):
-    rng = np.random.default_rng(3)
-    for p in [*rng.normal(scale=3, size=300), 0.0, 1.0, -1.0, 0.7, 1e-200, 1e-310, 1e200, -1e200]:
-        for y in (1.0, -1.0) if loss.classification else (1.0, -0.3, 2.0):
-            derivative, value = compiled(loss, p, y)
-            assert derivative == pytest.approx(float(loss.derivative(p, y)), rel=1e-14, abs=1e-300)
-            expected = float(loss.value(p, y))
-            assert value == pytest.approx(expected if math.isfinite(expected) else 0.0, rel=1e-14, abs=1e-300)
-
-
-@losses
-def test_exact_sums_of_one_record_agree_with_plain_sums(instruction_set, loss):
-    """Both evaluate the same functions, up to rounding to the grid."""
-    rows, zero, grid = bind(np.ones((1, 1)), np.ones(1)), np.zeros(1), 2.0**-40
-    for p in np.linspace(-9, 9, 37):
-        derivative, value = compiled(loss, p, 1.0)
-        slope = gradient_integers(rows, loss.kernel, np.array([p]), 128.0, grid) * grid
-        score = loss_integers(rows, loss.kernel, np.array([p]), zero, 256.0, grid, steps=zero)
-        assert abs(slope[0] - derivative) <= grid / 2
-        assert abs(score[0] * grid - value) <= grid / 2
-
-
-def test_reference_formulas_agree_with_the_package():
-    p, y = np.linspace(-5, 5, 201), np.tile([1.0, -1.0, 1.0], 67)
-    assert EXAMPLES.keys() == set(numpy_kernels.LOSSES)
-    for name, loss in EXAMPLES.items():
-        assert loss.classification == (name in numpy_kernels.CLASSIFICATION)
-        assert loss.convex == (name not in numpy_kernels.NOT_CONVEX)
-        assert np.allclose(numpy_kernels.VALUES[name](p, y).astype(float), loss.value(p, y))
-        assert np.allclose(numpy_kernels.DERIVATIVES[name](p, y).astype(float), loss.derivative(p, y))
 
 
 # -- arguments ---------------------------------------------------------------------------------------

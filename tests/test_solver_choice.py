@@ -2,8 +2,6 @@
 
 import math
 
-import numpy as np
-
 import solver_choice
 from dperm.estimators.solvers import SOLVERS
 from solver_problems import PROBLEMS
@@ -33,18 +31,3 @@ def test_the_choice_is_near_the_best():
             found.add((name, *budget))
     assert len(table) > 200
     assert found == EXCEPTIONS  # one that is none any more must be taken off the list
-
-
-def test_new_scores_replace_those_of_the_same_cells(tmp_path, monkeypatch):
-    before = solver_choice.TABLE.read_text(encoding="utf-8")
-    monkeypatch.setattr(solver_choice, "TABLE", tmp_path / "scores.csv")
-    solver_choice.TABLE.write_text(before, encoding="utf-8")
-    budget, runs = (0.4, 1e-6), np.array([[0.1, 85.0], [0.3, 84.0]])
-    solver_choice.write_table("adult, logistic", 34_189, 109, {(budget, "noisy_gd"): runs})
-    ((old, new),) = {
-        pair
-        for pair in zip(before.split(), solver_choice.TABLE.read_text().split(), strict=True)
-        if pair[0] != pair[1]
-    }
-    assert solver_choice.read_table()["adult, logistic", *budget]["noisy_gd"] == "200"
-    assert old.replace(",227,13,", ",200,100,") == new

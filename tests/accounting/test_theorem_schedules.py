@@ -46,16 +46,6 @@ def test_strongly_convex_descent_ends_below_the_noise(epsilon, delta):
     assert bound == near(left[steps] + noise, rel=1e-12)
 
 
-def test_rates_of_smooth_descent():
-    """n^(-2/3) where the loss is convex, n^-2 where it is strongly convex."""
-    few, many = ({**ERM, "n_samples": n} for n in (10**7, 8 * 10**7))
-    for l2, power in ((0.0, 2 / 3), (0.05, 2.0)):
-        ratio = paper.smooth_erm_schedule(1, 1e-6, l2=l2, **few).bound / (
-            paper.smooth_erm_schedule(1, 1e-6, l2=l2, **many).bound
-        )
-        assert ratio == near(8**power, rel=0.25 if l2 else 0.01)
-
-
 @pytest.mark.parametrize("l2", [0.0, 0.05])
 def test_descent_stays_below_its_bound(l2):
     rng = np.random.default_rng(0)
@@ -122,17 +112,6 @@ def test_steps_of_hoelder_losses_balance_the_sensitivity(alpha, bounded):
     else:
         assert steps == n
         assert drift <= pushes * (1 + 1e-6)
-
-
-def test_published_rates_of_hoelder_losses():
-    common = {"n_samples": 10_000, "dimension": 25, "alpha": 0.5}
-    a = math.sqrt(25 * math.log(1e6)) / (0.5 * 10_000)
-    steps, eta, rate = paper.sgd_output_schedule(0.5, 1e-6, **common)
-    assert (steps, eta, rate) == near((10_000, 1 / (10_000 * math.sqrt(a)), 0.01 + math.sqrt(a)))
-    steps, eta, rate = paper.sgd_output_schedule(0.5, 1e-6, bounded=False, **common)
-    assert (eta * steps, rate) == near((a**-0.4, 1e4 ** (-1 / 3.5) + a**0.4))
-    assert paper.sgd_gradient_schedule(0.5, 1e-6, **common) == near((10_000, 0.01, 0.01 + a))
-    assert paper.sgd_gradient_schedule(0.5, 1e-6, n_samples=100, dimension=9, alpha=0.0).steps == 10_000
 
 
 def conditions(beta, epsilon, delta, n, steps):
@@ -206,14 +185,6 @@ def test_projected_descent_with_the_published_noise(steps):
         assert 20 * sigma**2 == near(1.5**2, rel=0.01)
         many = paper.projected_gd_schedule(0.5, 1e-5, dimension=20, radius=3.0, steps=10**9, **settings)
         assert chosen.bound / many.bound == near(math.sqrt(2), rel=0.01)
-
-
-def test_decaying_steps_minimise_the_bound_of_the_last_iterate():
-    square = 2.0**2 + 7 * 0.5**2
-    best = minimize_scalar(lambda c: 9 / c + c * square, bounds=(0.1, 10), method="bounded")
-    c = paper.decaying_step_size(3.0, 2.0, 0.5, 7)
-    assert c == near(best.x, rel=1e-5)
-    assert best.fun == near(2 * c * square)
 
 
 @pytest.mark.parametrize("smoothness", [None, 0.7])

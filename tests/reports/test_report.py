@@ -2,8 +2,6 @@
 
 import json
 import math
-import shutil
-import subprocess
 
 import matplotlib as mpl
 import numpy as np
@@ -146,22 +144,3 @@ def test_deployments_that_state_rho_have_its_epsilon():
     assert len(stated) == 4
     for epsilon, rho, delta in stated:
         assert zcdp_epsilon(rho, delta) == pytest.approx(epsilon, rel=0.15)
-
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
-def test_in_a_browser(whole, tmp_path):
-    """The page runs no script, and shows several colours."""
-    page, picture = tmp_path / "report.html", tmp_path / "report.png"
-    page.write_text(whole.to_html(), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    options += ["--dump-dom", f"--screenshot={picture}", "--window-size=900,1600"]
-    done = subprocess.run(
-        [BROWSER, *options, page.as_uri()], check=True, capture_output=True, timeout=300, encoding="utf-8"
-    )
-    assert "<title>Privacy report: LogisticRegression</title>" in done.stdout
-    pixels = mpl.image.imread(picture)[..., :3]
-    assert pixels.shape[:2] == (1600, 900)
-    assert len(np.unique((pixels * 15).astype(int).reshape(-1, 3), axis=0)) > 20

@@ -25,7 +25,6 @@ from dperm.accounting import Ledger, gaussian_delta
 from dperm.accounting.ledger.cost import slack_as_float, slack_units
 from dperm.accounting.random_trials import TruncatedNegativeBinomial
 from dperm.accounting.units import budget_units, units_as_float
-from dperm.data import aggregate
 from dperm.errors import BudgetExceededError, ExactSizeWarning, PrivacyWarning, SeededNoiseWarning
 from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.mechanisms import release_without_privacy
@@ -109,13 +108,6 @@ class TestWhatComesOut:
             found = search(epsilon=20.0, estimator=estimator).fit(own, y)
             assert found.score(own, y) > 0.8
 
-    def test_counts_stand_for_records(self):
-        X, y = np.repeat(np.eye(3)[:2], 50, axis=0), np.repeat([1, -1], 50)
-        rows, labels, counts = aggregate(X, y)
-        whole, merged = search().fit(X, y), search().fit(rows, labels, counts=counts)
-        np.testing.assert_array_equal(whole.best_estimator_.coef_, merged.best_estimator_.coef_)
-        assert whole.best_params_ == merged.best_params_
-
     def test_records_that_are_not_finite_count_for_nothing(self):
         X, y = records()
         X[::7] = np.nan
@@ -126,14 +118,6 @@ class TestWhatComesOut:
             )
         with pytest.raises(ValueError, match="NaN"):
             search().fit(X, y)
-
-    @pytest.mark.parametrize("unused", [0, 2])
-    def test_an_empty_sparse_row_counts_whatever_the_next_one_holds(self, unused):
-        X = sp.csr_array([[0.0, 0.0], [0.0, 0.0], [np.nan, 1.0], [0.0, 0.0]])
-        X.data, X.indices = np.append(X.data, [np.nan] * unused), np.append(X.indices, [0] * unused)
-        held = HeldOut(Records(X, np.ones(4, dtype=int)), scoring_of(None, model()), model(non_finite="zero"))
-        constant = SimpleNamespace(predict=lambda X: np.full(X.shape[0], -1))
-        assert release_without_privacy(held.score(constant)) == [3.0]
 
 
 class TestScikitLearn:
@@ -163,10 +147,6 @@ class TestScikitLearn:
     def test_kinds_of_candidates(self, candidates):
         found = search(candidates).fit(*records())
         assert found.best_params_ in list(ParameterGrid(candidates) if candidates is GRID else candidates)
-
-    def test_one_candidate(self):
-        found = search([{}], method="auto").fit(*records())
-        assert (found.best_params_, found.method_) == ({}, "all_candidates")
 
     def test_every_parameter_and_attribute_is_documented(self):
         text = PrivateSearch.__doc__.splitlines()
@@ -522,10 +502,6 @@ class TestNothingLeaks:
                 fitted.append(one)
             waiting += gc.get_referents(one)
         assert fitted == [found.best_estimator_]
-
-    def test_progress_is_not_printed(self, capfd):
-        self.with_trials(3, estimator=model(verbose=1))
-        assert capfd.readouterr() == ("", "")
 
 
 def test_fits_to_shared_records_are_those_of_each_model_alone():
