@@ -91,7 +91,8 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuse parameters of scikit-learn that have another name here, and say which."""
         check_names(cls.__name__, cls._get_param_names(), kwargs)
-        return super().__new__(cls)
+        made: Self = super().__new__(cls)
+        return made
 
     def _keep(self, arguments: Mapping[str, Any]) -> None:
         """Set the arguments of ``__init__``, its ``locals()``, as they are: `fit` checks them."""
@@ -157,13 +158,13 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         """
         fitted = self._unfitted()
         fitted._solve(fitted._objective(X, y, counts, sample_weight))
-        self.__dict__ = vars(fitted)  # all at once: a fit that fails leaves the model as it was
+        self.__dict__ = fitted.__dict__  # all at once: a fit that fails leaves the model as it was
         return self
 
     def _unfitted(self) -> Self:
         """A copy with the parameters, without the results of an earlier fit."""
         other = object.__new__(type(self))
-        vars(other).update({name: value for name, value in vars(self).items() if not _is_result(name)})
+        other.__dict__ |= {name: value for name, value in self.__dict__.items() if not _is_result(name)}
         return other
 
     def _objective(
