@@ -161,12 +161,6 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails leaves the model as it was
         return self
 
-    def _unfitted(self) -> Self:
-        """A copy with the parameters, without the results of an earlier fit."""
-        other = object.__new__(type(self))
-        other.__dict__ |= {name: value for name, value in self.__dict__.items() if not _is_result(name)}
-        return other
-
     def _objective(
         self, X: Any, y: Any, counts: ArrayLike | None, sample_weight: ArrayLike | None = None
     ) -> Objective:
@@ -358,10 +352,6 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         tags.input_tags.sparse = True
         tags.non_deterministic = self.random_state is None and self.solver != "nonprivate"
         return tags
-
-
-def _is_result(name: str) -> bool:
-    return name in ("_design", "_encoding") or (name.endswith("_") and not name.startswith("_"))
 
 
 class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]

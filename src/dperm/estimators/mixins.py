@@ -75,6 +75,12 @@ class StoredWithoutLedger:
             state["ledger"] = ClosedLedger.of(self.ledger)
         return state
 
+    def _unfitted(self) -> Self:
+        """A copy with the parameters, without the results of an earlier fit."""
+        other = object.__new__(type(self))
+        other.__dict__ = {name: value for name, value in vars(self).items() if not _is_result(name)}
+        return other
+
     def __copy__(self) -> Self:
         """A shallow copy with the same ledger."""
         other = object.__new__(type(self))
@@ -87,3 +93,7 @@ class StoredWithoutLedger:
         memo[id(self)] = other
         vars(other).update(copy.deepcopy(vars(self), memo))
         return other
+
+
+def _is_result(name: str) -> bool:
+    return name in ("_design", "_encoding") or (name.endswith("_") and not name.startswith("_"))
