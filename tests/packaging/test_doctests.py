@@ -50,8 +50,8 @@ def public_names():
     Each is listed once, under its first name. Methods that require an object of a private class are internal.
     """
     names = {}
-    submodules = [getattr(dperm, name) for name in sorted(dperm._SUBMODULES)]
-    for package in [dperm, dperm.accounting.paper, *submodules]:
+    submodules = [getattr(dperm, name) for name in sorted(dperm._SUBMODULES) if name != "errors"]
+    for package in [dperm, *submodules]:
         for name in getattr(package, "__all__", ()):
             if inspect.isroutine(each := getattr(package, name)) or inspect.isclass(each):
                 names.setdefault(each, f"{package.__name__}.{name}")
