@@ -378,7 +378,7 @@ def test_columns_of_partitions_are_taken_by_name(client):
 
     there = Objective("logistic", collection(frame[400:][list("dcba")]), targets)
     assert_same(there, Objective("logistic", X, y))
-    with pytest.raises(DataError, match=r"partition of X has the columns .*'A'.* declares"):
+    with pytest.raises(DataError, match=r"partition of X lacks column 'a' of the collection; it has .*'A'"):
         Objective("logistic", collection(frame[400:].rename(columns={"a": "A"})), targets)
 
 
