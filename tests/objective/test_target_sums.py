@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import r2_score
 
-from dperm import Objective
+from dperm import HuberRegressor, Objective
 from dperm.data import rows
 from dperm.losses import Absolute, Huber, Pinball, Power, SquaredError, Tukey, Welsch
 from dperm.mechanisms import release_without_privacy
@@ -102,3 +103,40 @@ def test_bad_arguments_are_refused():
         distance_counts(objective_of(Huber(), [0.5]), 0.0, 4)
     with pytest.raises(TypeError, match="one prediction per class"):
         slope_sum(Objective("softmax", [[0.5], [1.0]], [0, 1], n_classes=2), 0.0, 1.0)
+
+
+@pytest.mark.parametrize("counts", [None, [1, 2, 1, 3, 1, 1]])
+def test_weighted_records_count_by_their_weights(counts):
+    """Of weight 0 not at all, and never by more than a record without weights."""
+    y = np.array([1.0, -2.0, 3.9, 0.5, -4.0, 4.0])
+    weights = np.array([1.0, 0.5, 0.0, 2.0, 1e-9, 7.0])
+    own = np.clip(weights, 0.0, 2.0) / 2.0
+    each = np.ones(6) if counts is None else np.array(counts)
+    loss = Huber(threshold=1.0, target_bound=4.0)
+    objective = Objective(loss, np.ones((6, 1)), y, counts=counts, weights=weights, weight_bound=2.0)
+    slopes = slope_sum(objective, 0.25, 0.5)
+    expected = (each * own * np.clip(0.25 - y, -0.5, 0.5)).sum()
+    assert release_without_privacy(slopes)[0] == pytest.approx(expected, abs=1e-6)
+    assert slopes.add_or_remove == 0.5
+    histogram = distance_counts(objective, 0.0, 6)
+    bins = np.clip(np.floor(-2.0 * np.log2(np.abs(y) / 8.0)), 0, 5).astype(int)
+    expected = np.bincount(bins, weights=each * own, minlength=6)
+    assert np.allclose(release_without_privacy(histogram), expected, atol=each.sum() * 2.0**-12)
+    for record in range(6):
+        alone = Objective(loss, np.ones((1, 1)), y[[record]], weights=weights[[record]], weight_bound=2.0)
+        for private in (slope_sum(alone, 0.25, 0.5), distance_counts(alone, 0.0, 6)):
+            assert np.linalg.norm(release_without_privacy(private)) <= private.add_or_remove
+
+
+def test_records_of_weight_zero_do_not_decide_the_scale_of_the_targets():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 4))
+    y = X @ [1.0, -2.0, 0.5, 1.0] + 3.0 + 0.3 * rng.normal(size=len(X))
+    ignored = np.arange(len(X)) % 2 == 0
+    spoiled = np.where(ignored, 1000.0, y)
+    for weight in (0.0, 1e-6):
+        model = HuberRegressor(
+            2.0, 1e-6, threshold=np.inf, target_bound=1000.0, row_norm=4.0, n_public=len(X), random_state=0
+        )
+        model.fit(X, spoiled, sample_weight=np.where(ignored, weight, 1.0))
+        assert r2_score(y, model.predict(X)) > 0.98

@@ -55,12 +55,13 @@ class Constant(NamedTuple):
 def noisy_constant(fit: Fit, release: Releaser, multiplier: float) -> Constant:
     """The best constant prediction, and the target scale about it.
 
-    A first histogram says how far from 0 to look for it: hardly any target is farther. Neither the ridge term
-    nor record weights are considered.
+    A first histogram says how far from 0 to look for it: hardly any target is farther. The ridge term is not
+    considered.
     """
-    farthest = min(_target_scale(fit, release, multiplier, 0.0), fit.objective.loss.target_bound)
-    prediction = _prediction(fit, release, multiplier, farthest)
-    scale = _target_scale(fit, release, multiplier, prediction)
+    scale, n = _target_scale(fit, release, multiplier, 0.0)
+    farthest = min(scale, fit.objective.loss.target_bound)
+    prediction = _prediction(fit, release, multiplier, farthest, n)
+    scale, _ = _target_scale(fit, release, multiplier, prediction)
     return Constant(prediction, min(scale, farthest + abs(prediction)))
 
 
@@ -72,7 +73,7 @@ def check_noise_of_constant(fit: Fit, multiplier: float) -> None:
         gaussian_scale(multiplier * slopes.clip * fit.neighbors.sum_factor, slopes.grid)
 
 
-def _prediction(fit: Fit, release: Releaser, multiplier: float, farthest: float) -> float:
+def _prediction(fit: Fit, release: Releaser, multiplier: float, farthest: float, n: float) -> float:
     """Descend along the slopes, which are clipped to those within a distance that halves with every step.
 
     Steps are those of Newton's method where clipped slopes allow a step of half that distance. Otherwise,
@@ -90,8 +91,8 @@ def _prediction(fit: Fit, release: Releaser, multiplier: float, farthest: float)
     for _ in range(_STEPS):
         clip = steepest_slope(loss, distance)
         slopes = slope_sum(objective, prediction, clip)
-        noise = multiplier * slopes.sensitivity(fit.neighbors) / fit.n
-        slope = release.gaussian_sum(slopes, multiplier)[0] / fit.n
+        noise = multiplier * slopes.sensitivity(fit.neighbors) / n
+        slope = release.gaussian_sum(slopes, multiplier)[0] / n
         newton = clip >= 0.5 * distance * curvature
         step = slope / curvature if newton else 0.5 * distance * math.tanh(slope / noise)
         prediction -= min(max(step, -distance), distance)
@@ -100,8 +101,10 @@ def _prediction(fit: Fit, release: Releaser, multiplier: float, farthest: float)
     return float(prediction)
 
 
-def _target_scale(fit: Fit, release: Releaser, multiplier: float, prediction: float) -> float:
-    """A distance from the prediction that about one target in fifty exceeds.
+def _target_scale(fit: Fit, release: Releaser, multiplier: float, prediction: float) -> tuple[float, float]:
+    """A distance from the prediction that about one target in fifty exceeds, and the number of records.
+
+    The number is public, or of weighted records the noisy sum of weights, in units of the largest.
 
     Noise may hide the farthest targets, and a scale that is too small does more harm than one that is too
     large. So it is the larger of two distances: one that is certainly exceeded by some targets, and that of
@@ -110,14 +113,17 @@ def _target_scale(fit: Fit, release: Releaser, multiplier: float, prediction: fl
     counts = distance_counts(fit.objective, prediction, _BINS)
     farthest = MOST_SCALE * fit.objective.loss.target_bound
     ends = farthest * np.exp2(-0.5 * np.arange(_BINS + 1))
-    noise = multiplier / _PRECISION * counts.sensitivity(fit.neighbors) / fit.n
-    in_bins = release.gaussian_sum(counts, multiplier / _PRECISION) / fit.n
+    noise = multiplier / _PRECISION * counts.sensitivity(fit.neighbors)
+    in_bins, n = release.gaussian_sum(counts, multiplier / _PRECISION), float(fit.n)
+    if fit.objective.weights is not None:
+        n = min(max(float(in_bins.sum()), noise * math.sqrt(_BINS)), n)
+    noise, in_bins = noise / n, in_bins / n
     exceeding, error = in_bins.cumsum(), noise * np.sqrt(np.arange(1, _BINS + 1))
     # A bin that only noise fills would give a scale many times too large: that must be rare.
     some = exceeding > np.maximum(constants.Constant.FAR, constants.Constant.DEVIATIONS * error)
     first = int(some.argmax()) if some.any() else _BINS
     exceeded = float(ends[min(first + 1, _BINS)])
-    return min(max(exceeded, _widest_normal_scale(in_bins, ends, noise)), farthest)
+    return min(max(exceeded, _widest_normal_scale(in_bins, ends, noise)), farthest), n
 
 
 def _widest_normal_scale(in_bins: Array, ends: Array, noise: float) -> float:

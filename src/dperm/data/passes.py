@@ -38,8 +38,8 @@ class KernelRows(Protocol):
     def sum_over_records(self, sum_over_rows: Callable[[Integers | None], Integers]) -> Integers:
         """A sum over all records, from a function that sums over a batch of rows, each counted once."""
 
-    def finite_targets(self) -> Iterator[tuple[NDArray[Any], Integers]]:
-        """Targets of the finite rows, and the multiplicity of each row, block by block."""
+    def finite_targets(self) -> Iterator[tuple[NDArray[Any], Integers, Array | None]]:
+        """Targets, multiplicities and weights (None: 1) of the finite rows, block by block."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -274,8 +274,8 @@ class TargetPass(Pass):
         result: Integers = self.combined(itertools.starmap(self.over_targets, rows.finite_targets()))
         return result
 
-    def over_targets(self, targets: NDArray[Any], counts: Integers) -> Integers:
-        """Sum over some targets, each with its multiplicity."""
+    def over_targets(self, targets: NDArray[Any], counts: Integers, weights: Array | None) -> Integers:
+        """Sum over some targets, each with its multiplicity and the weight of its record."""
         raise NotImplementedError
 
 
@@ -283,7 +283,7 @@ class TargetPass(Pass):
 class LabelSum(TargetPass):
     """Sum of the labels, shape ``(1,)``."""
 
-    def over_targets(self, targets: NDArray[Any], counts: Integers) -> Integers:
+    def over_targets(self, targets: NDArray[Any], counts: Integers, weights: Array | None) -> Integers:
         """Sum of labels times multiplicities."""
         return np.array([np.dot(targets.astype(np.int64), counts)], dtype=np.int64)
 
@@ -296,13 +296,20 @@ class SlopeSum(TargetPass):
     prediction: float
     clip: float  # on the grid
     grid: float
+    largest_weight: float = 1.0
 
-    def over_targets(self, targets: NDArray[Any], counts: Integers) -> Integers:
+    def over_targets(self, targets: NDArray[Any], counts: Integers, weights: Array | None) -> Integers:
         """Sum of slopes, rounded to the grid, times multiplicities."""
         slopes = self.derivative(self.prediction, targets.astype(np.float64))  # the clip may not be a float32
         clipped = np.fmax(np.fmin(slopes, self.clip), -self.clip)  # a number even for NaN, from an overflow
+        if weights is not None:
+            clipped *= np.fmin(weights / self.largest_weight, 1.0)
         rounded = np.rint(clipped / self.grid)
         return np.array([np.dot(rounded.astype(np.int64), counts)], dtype=np.int64)
+
+
+#: Grid of the weight of a record in a histogram, as a fraction of the largest: 2^50 records fit.
+WEIGHT_GRID = 2.0**-12
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -318,13 +325,19 @@ class DistanceCounts(TargetPass):
     prediction: float
     farthest: float
     n_bins: int
+    largest_weight: float | None = None
 
-    def over_targets(self, targets: NDArray[Any], counts: Integers) -> Integers:
-        """Sum of multiplicities for each bin."""
+    def over_targets(self, targets: NDArray[Any], counts: Integers, weights: Array | None) -> Integers:
+        """Sum of multiplicities for each bin; with a `largest_weight`, of weights on `WEIGHT_GRID`."""
         distances = np.abs(targets.astype(np.float64) - self.prediction) / self.farthest
         with np.errstate(divide="ignore"):
             places = -2.0 * np.log2(distances)
         bins = np.fmax(np.fmin(places, self.n_bins - 1.0), 0.0).astype(np.int64)
+        if self.largest_weight is not None:
+            fractions = np.ones(len(bins)) if weights is None else np.fmin(weights / self.largest_weight, 1.0)
+            totals = np.zeros(self.n_bins, dtype=np.int64)
+            np.add.at(totals, bins, np.floor(fractions / WEIGHT_GRID).astype(np.int64) * counts)
+            return totals
         return np.bincount(bins, weights=counts, minlength=self.n_bins).astype(np.int64)  # below 2^53
 
 
@@ -334,7 +347,7 @@ class ClassCounts(TargetPass):
 
     n_classes: int
 
-    def over_targets(self, targets: NDArray[Any], counts: Integers) -> Integers:
+    def over_targets(self, targets: NDArray[Any], counts: Integers, weights: Array | None) -> Integers:
         """Sum of multiplicities for each class."""
         codes = targets.astype(np.int64)
         return np.bincount(codes, weights=counts, minlength=self.n_classes).astype(np.int64)  # below 2^53

@@ -135,6 +135,7 @@ class RowsInMemory:
 
     y: NDArray[Any]
     norms: Array
+    weights: Array | None  # of the records; None: 1
     call: Any  # of the compiled rows
     n_partitions = 0
     reads_whole_rows = True
@@ -160,16 +161,17 @@ class RowsInMemory:
         compact = None if self.compact is None else self.compact.rows_for(pass_)
         return pass_.over_rows(self, n_threads) if compact is None else compact.run(pass_, n_threads)
 
-    def finite_targets(self) -> Iterator[tuple[NDArray[Any], Integers]]:
-        """Targets of the finite rows and the multiplicities of these rows, block by block."""
+    def finite_targets(self) -> Iterator[tuple[NDArray[Any], Integers, Array | None]]:
+        """Targets, multiplicities and weights (None: 1) of the finite rows, block by block."""
         for first in range(0, max(self.n_stored, 1), _TARGETS_IN_BLOCK):
             here = slice(first, first + _TARGETS_IN_BLOCK)
             finite = np.isfinite(self.norms[here]) & np.isfinite(self.y[here])
             targets = self.y[here][finite]
+            weights = None if self.weights is None else self.weights[here][finite]
             if self.multiplicity is None:
-                yield targets, np.ones(targets.size, dtype=np.int64)
+                yield targets, np.ones(targets.size, dtype=np.int64), weights
             else:
-                yield targets, self.multiplicity.each[here][finite]
+                yield targets, self.multiplicity.each[here][finite], weights
 
     def drawn(self, sample: SecretRows, n_public: int) -> Integers:
         """Ascending indices of the rows of a secret sample's records, one per record."""

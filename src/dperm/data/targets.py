@@ -30,6 +30,7 @@ class Weights:
         """Weights clamped to ``[0, bound]``, one by one; NaN becomes 0."""
         if weights is None:
             return cls(1.0, None, of_classes)
+        check_readable(weights=weights)
         each = np.asarray(weights)
         if each.dtype.kind not in "fiub" or each.ndim != 1:
             raise DataError(

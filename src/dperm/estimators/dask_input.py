@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from dperm.data.checks import check_readable
 from dperm.data.dask_collections import (
     Blocks,
     as_array,
@@ -114,6 +115,7 @@ class ScoredByBlocks:
         >>> model.score(X, y) > 0.9
         True
         """
+        check_readable(y=y, sample_weight=sample_weight)
         check_is_fitted(self)
         if self.privacy_.private:
             _warn_once_of_exact_scores()

@@ -7,7 +7,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.data.passes import ClassCounts, DistanceCounts, LabelSum, MagnitudeCounts, NormCounts, SlopeSum
+from dperm.data.passes import (
+    WEIGHT_GRID,
+    ClassCounts,
+    DistanceCounts,
+    LabelSum,
+    MagnitudeCounts,
+    NormCounts,
+    SlopeSum,
+)
 from dperm.losses.weighted import unweighted
 from dperm.objective import moments
 from dperm.objective.arguments import clip_bound, finite_number
@@ -42,7 +50,7 @@ def slope_sum(objective: Objective, prediction: float, clip: float) -> Bounded:
     """``sum_i max(-clip, min(loss'(p, y_i), clip))`` over the finite records, shape ``(1,)``.
 
     The derivative, in the weight of the intercept, of the sum of losses of the same prediction p for
-    every record. It ignores the weights of records and classes, and reads nothing but the targets.
+    every record. A record of weight v counts v over the largest weight. It reads nothing but the targets.
 
     Parameters
     ----------
@@ -76,7 +84,9 @@ def slope_sum(objective: Objective, prediction: float, clip: float) -> Bounded:
     prediction = finite_number("prediction", prediction)
     bounds = slope_bounds(objective, clip)
     objective._check_overflow(DOUBLE_BITS)
-    sums = SlopeSum(unweighted(objective.loss).derivative, prediction, bounds.inner_clip, bounds.grid)
+    largest = 1.0 if objective.weights is None else objective.weights.largest
+    derivative = unweighted(objective.loss).derivative
+    sums = SlopeSum(derivative, prediction, bounds.inner_clip, bounds.grid, largest)
     return bounds.of(objective._run(sums))
 
 
@@ -101,7 +111,7 @@ def distance_counts(objective: Objective, prediction: float, n_bins: int) -> Bou
     Returns
     -------
     Bounded
-        Each record adds 1 to one bin.
+        Each record adds 1 to one bin, a record of weight v adds v over the largest weight, rounded down.
 
     Raises
     ------
@@ -122,7 +132,10 @@ def distance_counts(objective: Objective, prediction: float, n_bins: int) -> Bou
     if objective.loss.classification or objective.loss.target_bound == math.inf:
         raise TypeError(f"the targets of the {objective.loss.name} loss have no public bound")
     prediction = finite_number("prediction", prediction)
-    return _histogram(objective._run(DistanceCounts(prediction, 2.0 * objective.loss.target_bound, n_bins)))
+    weights = objective.weights
+    largest, grid = (None, 1.0) if weights is None else (weights.largest, WEIGHT_GRID)
+    counts = DistanceCounts(prediction, 2.0 * objective.loss.target_bound, n_bins, largest)
+    return _histogram(objective._run(counts), grid)
 
 
 @private_sum
@@ -184,9 +197,9 @@ def norm_counts(objective: Objective, n_bins: int, transform: Transform) -> Boun
     return _counts(objective._run(NormCounts(row_norm, n_bins, scales)))
 
 
-def _histogram(counts: NDArray[np.int64]) -> Bounded:
+def _histogram(counts: NDArray[np.int64], grid: float = 1.0) -> Bounded:
     """Counts of records, each in one bin."""
-    return Bounded(counts, grid=1.0, add_or_remove=1.0, replace_one=math.sqrt(2.0))  # rounded up
+    return Bounded(counts, grid=grid, add_or_remove=1.0, replace_one=math.sqrt(2.0))  # rounded up
 
 
 def _counts(integers: NDArray[np.int64], grid: float = 1.0) -> Bounded:
