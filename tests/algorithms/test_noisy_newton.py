@@ -224,9 +224,9 @@ def test_factor_levels_are_refused_but_their_contrasts_are_not(epsilon):
 def test_uncertain_standard_errors_are_conservative_or_refused():
     whole, sampling = np.full(5, 4.0), np.full(5, 1.0)
     cautious = whole * np.array([1.0, 1.49, 1.51, 1.99, 2.01]) ** 2
-    judged = Estimates.judged(np.zeros(5), whole, cautious, sampling)
-    np.testing.assert_allclose(judged.standard_error, [2.0, 2.0, 3.02, 3.98, np.nan])
-    np.testing.assert_allclose(judged.noise_share[:3], [0.5, 0.5, 1.0 - 1.0 / 3.02])
+    found = Estimates.cautiously(np.zeros(5), whole, cautious, sampling)
+    np.testing.assert_allclose(found.standard_error, [2.0, 2.0, 3.02, 3.98, np.nan])
+    np.testing.assert_allclose(found.noise_share[:3], [0.5, 0.5, 1.0 - 1.0 / 3.02])
 
 
 def test_only_the_weight_of_a_rare_level_is_refused():
