@@ -122,7 +122,8 @@ class Account:
         changed = {part: total}
         while part:
             outer, split = outer_part(part)
-            parts = self.splits[outer][split].shares
+            known = self.splits.get(outer, {}).get(split)  # None where the entries of a part are replayed
+            parts = [part.rpartition("/")[2]] if known is None else known.shares
             largest = functools.reduce(
                 Cost.__or__, (self.total(joined(outer, split, each)) for each in parts)
             )
