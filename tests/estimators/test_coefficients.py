@@ -71,5 +71,5 @@ def test_classes_called_like_columns_of_the_table_keep_apart():
         X, labels
     )
     table = model.coefficients()
-    assert list(table) == ["column", "category", "class column", "class category", "c"]
+    assert list(table) == ["column", "category", "c", "class category", "class column"]
     assert list(table["column"]) == ["x0", "x1", "(intercept)"]
