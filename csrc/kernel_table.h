@@ -27,6 +27,7 @@
 
 #include <stdint.h>
 
+#include "loss/loss_kinds.h"
 #include "passes/side_task.h"
 
 enum real_type { REAL_F32 = 0, REAL_F64 = 1, N_REAL_TYPES = 2 };
@@ -34,30 +35,6 @@ enum real_type { REAL_F32 = 0, REAL_F64 = 1, N_REAL_TYPES = 2 };
 static inline int64_t real_bytes(enum real_type type) {
     return type == REAL_F32 ? (int64_t)sizeof(float) : (int64_t)sizeof(double);
 }
-
-/* Losses of a prediction p and a target y, with a parameter h; m = y p for labels y = -1 or +1,
- * e = p - y for real targets. */
-enum loss_kind {
-    LOSS_LOGISTIC = 0,            /* log(1 + exp(-m)) */
-    LOSS_HINGE = 1,               /* max(0, 1 - m); a kink */
-    LOSS_SQUARED_HINGE = 2,       /* max(0, 1 - m)^2 / 2 */
-    LOSS_HUBER = 3,               /* e^2/2 if |e| <= h else h|e| - h^2/2 */
-    LOSS_ABSOLUTE = 4,            /* |e|; a kink */
-    LOSS_PINBALL = 5,             /* max((1 - h) e, -h e), 0 < h < 1; a kink */
-    LOSS_EPSILON_INSENSITIVE = 6, /* max(0, |e| - h); two kinks */
-    LOSS_SOFT_MARGIN = 7,         /* max(0, 1 - m)^h, 1 < h <= 2 */
-    LOSS_POWER = 8,               /* |e|^h, 1 < h <= 2 */
-    LOSS_SIGMOID = 9,             /* 1 / (1 + exp(m)) */
-    LOSS_WELSCH = 10,             /* h^2/2 (1 - exp(-(e/h)^2)) */
-    LOSS_TUKEY = 11,              /* h^2/6 (1 - (1 - (e/h)^2)^3) if |e| <= h else h^2/6 */
-    N_LOSS_KINDS = 12
-};
-
-struct loss {
-    enum loss_kind kind;
-    double parameter; /* h */
-    double curvature; /* of the ramp that replaces a kink; infinite to keep the kink */
-};
 
 /* The passes. A new one needs a line here, its contract below, its result in
  * passes/pass_arguments.c, and its kernels and routes in dispatch/kernel_instances.c. */
@@ -107,7 +84,7 @@ struct pass {
 
     /* Rows as integers, see below. */
     double target_factor, target_centre, target_limit;
-    int upper;            /* replace loss'' by an upper bound, see loss_curvatures.h */
+    int upper;            /* replace loss'' by an upper bound, see loss_derivatives.h */
     const double *matrix; /* has n_out columns */
     int64_t n_out;
     const double *column_scales; /* n_columns + intercept; or NULL */

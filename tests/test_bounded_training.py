@@ -18,7 +18,7 @@ from dperm.objective.bounded_training import (
 )
 from reference import numpy_kernels
 from reference.exact import RELATIONS
-from reference.kernel_calls import EXAMPLES
+from reference.losses import EXAMPLES
 
 
 def random_objective(seed=0, n=300, d=4, loss="logistic", dtype=np.float64, **keywords):
@@ -179,7 +179,7 @@ def test_more_records_than_n_public_are_refused():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("l2", [1.0, 1e-3, 1e-6])
-@pytest.mark.parametrize("loss", ["logistic", Huber(numpy_kernels.HUBER_THRESHOLD, 1.0)], ids=str)
+@pytest.mark.parametrize("loss", ["logistic", Huber(EXAMPLES["huber"].threshold, 1.0)], ids=str)
 @pytest.mark.parametrize("clip", [0.4, math.inf])
 def test_the_certificate_holds_in_long_double(dtype, l2, loss, clip):
     objective = random_objective(loss=loss, l2=l2, dtype=dtype, fit_intercept=True, penalize_intercept=True)

@@ -22,7 +22,7 @@ from dperm.objective.moments import gram_sum, moment_sums
 from dperm.private_values.transform import Transform
 from reference import awkward_arrays, numpy_kernels
 from reference.exact import RELATIONS, assert_change_within, assert_same, dtypes, intercepts
-from reference.kernel_calls import EXAMPLES
+from reference.losses import EXAMPLES
 
 DTYPES = awkward_arrays.DTYPES
 UNEVEN, EVEN = [0.0, 0.5, -1.0, 2.0, 1e-3], np.linspace(0.0, 2.0, 20)

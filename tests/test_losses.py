@@ -18,33 +18,16 @@ from dperm.losses import (
     Sigmoid,
     SoftMargin,
     SquaredHinge,
-    Tukey,
-    Welsch,
     get_loss,
     huberized_hinge,
 )
 from reference.kernel_calls import bind, plain_sums
+from reference.losses import EXAMPLES, OTHERS
 
-KINKED = [Hinge(), Absolute(), Pinball(0.3), Pinball(0.9, target_bound=2.0), EpsilonInsensitive(0.25)]
-SMOOTHED = [huberized_hinge(0.25), *(loss.smoothed(3.0) for loss in KINKED[1:])]
-Q_NORMS = [SoftMargin(1.3), SoftMargin(2.0), Power(1.6, target_bound=2.0), Power(2.0, target_bound=0.5)]
-NOT_CONVEX = [
-    Sigmoid(),
-    Welsch(0.8),
-    Welsch(3.0, target_bound=0.5),
-    Tukey(2.0),
-    Tukey(30.0, target_bound=0.5),
-]
-LOSSES = [
-    Logistic(),
-    SquaredHinge(),
-    Huber(0.7),
-    Huber(3.0, target_bound=2.0),
-    *KINKED,
-    *SMOOTHED,
-    *Q_NORMS,
-    *NOT_CONVEX,
-]
+LOSSES = [loss for loss in EXAMPLES.values() if loss.lipschitz(1.0, 1.0) < math.inf] + OTHERS
+KINKED = [loss for loss in LOSSES if loss.kink_jump > 0.0]
+Q_NORMS = [loss for loss in LOSSES if loss.self_bounding_slope < math.inf]
+NOT_CONVEX = [loss for loss in LOSSES if not loss.convex]
 losses = pytest.mark.parametrize("loss", LOSSES, ids=str)
 RADII = [(0.5, 1.0), (1.0, 1.0), (2.0, 0.3), (1.0, 40.0)]
 radii = pytest.mark.parametrize(("row_norm", "radius"), RADII)
@@ -124,10 +107,6 @@ def test_values_by_hand():
     assert Power(1.5).derivative([5.0, -3.0, 1.0], 1.0).tolist() == [3.0, -3.0, 0.0]
     assert Sigmoid().value([0.0], 1.0).tolist() == [0.5]
     assert Sigmoid().derivative([0.0], 1.0).tolist() == [-0.25]
-    assert Welsch(2.0).value([3.0], 1.0) == pytest.approx(2 * (1 - math.exp(-1)))
-    assert Welsch(2.0).derivative([3.0], 1.0) == pytest.approx(2 * math.exp(-1))
-    assert Tukey(2.0).value([2.0, 9.0], 1.0) == pytest.approx([4 / 6 * (1 - 0.75**3), 4 / 6])
-    assert Tukey(2.0).derivative([2.0, 9.0], 1.0) == pytest.approx([0.5625, 0.0])
     hinge = huberized_hinge(0.5)  # Chapelle 2007: (1 + h - m)^2 / (4 h) around the kink
     assert hinge.value([0.25, 0.75, 1.0, 1.5], 1.0) == pytest.approx([0.75, 0.28125, 0.125, 0.0])
 
@@ -183,7 +162,7 @@ def test_bad_curvature(curvature):
         Absolute().smoothed(curvature)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Huber(), SoftMargin(), Welsch()], ids=str)
+@pytest.mark.parametrize("loss", [Logistic(), Huber(), SoftMargin(), Sigmoid()], ids=str)
 def test_losses_without_a_kink_are_not_smoothed(loss):
     with pytest.raises(ValueError, match="no kink"):
         loss.smoothed(1.0)
@@ -193,6 +172,18 @@ def test_losses_without_a_kink_are_not_smoothed(loss):
 def test_extreme_margins_are_finite_where_the_loss_is(p):
     assert Logistic().value(p, 1.0) == max(-p, 0.0)
     assert Logistic().derivative(p, 1.0) == (-1.0 if p < 0 else 0.0)
+
+
+@losses
+def test_what_a_loss_declares_of_itself_holds(loss):
+    rng = np.random.default_rng(5)
+    p, y = rng.normal(scale=3.0, size=1000), targets(loss, rng, 1000)
+    same = loss.value(-p, -y) if loss.classification else loss.value(p - y, np.zeros(1000))
+    depends_alone = bool(np.allclose(loss.value(p, y), same, rtol=1e-9, atol=1e-9))
+    assert depends_alone == (loss.classification or loss.of_residual)
+    above, below = loss.derivative([1.0, -1.0], [0.0, 0.0])
+    assert loss.steeper_on_one_side == (loss.of_residual and above != -below)
+    assert loss.zero_beyond_margin == (loss.classification and loss.value(16.0, 1.0) == 0.0)
 
 
 # -- constants ---------------------------------------------------------------------------------------
@@ -258,7 +249,7 @@ def test_smoothness_is_never_exceeded_and_attained(loss, row_norm, radius):
     def score(parameters):
         return gradient_change(loss, parameters, row_norm, bound, radius, 1e-5 * radius)
 
-    assert 0.99 < attack(score, 7, seed=1) / loss.smoothness(row_norm) <= 1 + 1e-6
+    assert 0.97 < attack(score, 7, seed=1) / loss.smoothness(row_norm) <= 1 + 1e-6
 
 
 @losses
@@ -272,7 +263,7 @@ def test_hoelder_constant_is_never_exceeded_and_attained(loss, row_norm):
         return gradient_change(loss, parameters, row_norm, bound, 4.0 / row_norm, 1e-5, alpha)
 
     constant = loss.holder_slope * row_norm ** (1 + alpha)
-    assert 0.99 < attack(score, 7, seed=2) / constant <= 1 + 1e-6
+    assert 0.97 < attack(score, 7, seed=2) / constant <= 1 + 1e-6
 
 
 @losses
@@ -334,9 +325,11 @@ def test_the_gradient_of_the_hinge_jumps():
 @pytest.mark.parametrize("row_norm", [0.5, 1.0, 2.0])
 def test_global_lipschitz_constant(loss, row_norm):
     """Attained far from the target, or infinite with slopes that grow without bound."""
-    y = 1.0 if loss.classification else min(loss.target_bound, 1.0)
     far = np.geomspace(1e-3, 1e8, 100_000)
-    slopes = row_norm * np.maximum(*np.abs([loss.derivative(y - far, y), loss.derivative(y + far, y)]))
+    ends = [1.0] if loss.classification else min(loss.target_bound, 1.0) * np.array([-1.0, 1.0])
+    slopes = row_norm * np.max(
+        [np.abs(loss.derivative(y + s * far, y)) for y in ends for s in (-1, 1)], axis=0
+    )
     constant = loss.lipschitz(row_norm)
     if math.isinf(constant):
         assert slopes[-1] > 50.0
@@ -361,8 +354,6 @@ def test_constants_by_hand():
     assert Power(1.5, target_bound=1.0).lipschitz(1.0, 3.0) == 3.0
     assert Power(1.5).holder_slope == pytest.approx(1.5 * math.sqrt(2))
     assert Sigmoid().smoothness(1.0) == pytest.approx(0.09622504486493763)
-    assert Welsch(2.0).lipschitz(1.0) == pytest.approx(math.sqrt(2 / math.e))
-    assert Tukey(25.0).lipschitz(1.0) == pytest.approx(16 / math.sqrt(5))
     assert Power(1.5, target_bound=4.0).value_at_zero == 8.0
     assert EpsilonInsensitive(0.5, target_bound=2.0).value_at_zero == 1.5
 
@@ -414,6 +405,18 @@ def test_compiled_power_is_accurate_everywhere(instruction_set, exponent):
     assert compiled(Power(exponent), 0.0, 0.0) == (0.0, 0.0)
 
 
+@losses
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_compiled_losses_equal_the_numpy_ones(instruction_set, loss):
+    rng = np.random.default_rng(3)
+    for p in [*rng.normal(scale=3, size=300), 0.0, 1.0, -1.0, 0.7, 1e-200, 1e-310, 1e200, -1e200]:
+        for y in (1.0, -1.0) if loss.classification else (1.0, -0.3, 2.0):
+            derivative, value = compiled(loss, p, y)
+            assert derivative == pytest.approx(float(loss.derivative(p, y)), rel=1e-14, abs=1e-300)
+            expected = float(loss.value(p, y))
+            assert value == pytest.approx(expected if math.isfinite(expected) else 0.0, rel=1e-14, abs=1e-300)
+
+
 # -- arguments ---------------------------------------------------------------------------------------
 
 
@@ -451,14 +454,14 @@ def test_bad_level(level):
         Pinball(level)
 
 
-@pytest.mark.parametrize("make", [EpsilonInsensitive, Welsch, Tukey, huberized_hinge])
+@pytest.mark.parametrize("make", [EpsilonInsensitive, huberized_hinge])
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
 def test_bad_scales(make, value):
-    with pytest.raises(ValueError, match=r"(width|threshold) must be positive"):
+    with pytest.raises(ValueError, match="width must be positive"):
         make(value)
 
 
-@pytest.mark.parametrize("loss", [Absolute, Pinball, EpsilonInsensitive, Power, Welsch, Tukey])
+@pytest.mark.parametrize("loss", [Absolute, Pinball, EpsilonInsensitive, Power])
 def test_bad_target_bounds(loss):
     with pytest.raises(ValueError, match="target_bound must be positive, got -1"):
         loss(target_bound=-1.0)

@@ -28,9 +28,9 @@ from dperm.objective.gradients import clipped_gradient_sum
 from dperm.objective.losses import clipped_loss_sums, coordinate_loss_sums
 from dperm.objective.moments import gram_sum
 from reference import awkward_arrays, numpy_kernels
-from reference.kernel_calls import EXAMPLES
+from reference.losses import EXAMPLES, LOSSES
 
-losses = pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
+losses = pytest.mark.parametrize("loss", LOSSES)
 intercepts = pytest.mark.parametrize("fit_intercept", [False, True])
 
 

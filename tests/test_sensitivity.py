@@ -27,7 +27,7 @@ from reference.exact import (
     one_row,
     share,
 )
-from reference.kernel_calls import EXAMPLES
+from reference.losses import EXAMPLES
 
 LOSSES = {**EXAMPLES, "steep huber": Huber(1e300)}
 some_losses = st.sampled_from(list(LOSSES))

@@ -15,7 +15,6 @@
 #include "memory/aligned_memory.h"
 #include "tabular/column_order.h"
 #include "tabular/nonzero_columns.h"
-#include "loss/loss_curvatures.h"
 #include "loss/loss_derivatives.h"
 #include "dense/row_blocks.h"
 #include "sgd/sgd_steps.h"

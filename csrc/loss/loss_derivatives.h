@@ -1,11 +1,11 @@
-/* Derivatives of the losses with respect to the prediction p, for a block of rows at once, in
- * double. Elementary operations only, so that the loops vectorise and every lane has the bits of a
- * scalar evaluation. Values: loss_values.inc.h. */
+/* Derivatives of the losses with respect to the prediction p, in double. Elementary operations
+ * only, so that the loops vectorise and every lane has the bits of a scalar evaluation. Values:
+ * loss_values.inc.h. */
 #ifndef DPERM_LOSS_DERIVATIVES_H
 #define DPERM_LOSS_DERIVATIVES_H
 
 #include "vector/exp_power.h"
-#include "kernel_table.h"
+#include "loss/loss_kinds.h"
 #include "vector/lanes.h"
 
 /* Slope at t of the function with slope -low below 0 and high above. With a finite curvature the
@@ -18,89 +18,43 @@ ALWAYS_INLINE double kink_slope(double t, double low, double high, double curvat
     return t == 0.0 ? (curvature <= DBL_MAX ? middle : 0.0) : slope; /* a NaN stays */
 }
 
-/* Labels: minus the derivative with respect to the margin, from gap = 1 - m. 0 * NaN keeps a NaN.
- */
-ALWAYS_INLINE double margin_descent(struct loss loss, enum loss_kind kind, double gap) {
-    if (kind == LOSS_HINGE)
-        return kink_slope(gap, 0.0, 1.0, loss.curvature);
-    if (kind == LOSS_SQUARED_HINGE)
-        return gap > 0.0 ? gap : 0.0 * gap;
-    return gap > 0.0 ? loss.parameter * power_f64(gap, loss.parameter - 1.0) : 0.0 * gap;
-}
-
-/* Real targets: the derivative at e >= 0 of a loss that is an even function of e. */
-ALWAYS_INLINE double even_slope(struct loss loss, enum loss_kind kind, double e) {
-    const double h = loss.parameter;
-    if (kind == LOSS_EPSILON_INSENSITIVE)
-        return kink_slope(e - h, 0.0, 1.0, loss.curvature);
-    if (kind == LOSS_POWER)
-        return h * power_f64(e, h - 1.0);
-    const double u = (e / h) * (e / h);
-    if (kind == LOSS_WELSCH)
-        return u > LARGEST_EXP_F64 ? 0.0 : e * exp_f64(-u);
-    return u > 1.0 ? 0.0 : e * ((1.0 - u) * (1.0 - u)); /* LOSS_TUKEY */
-}
-
 /* largest: LARGEST_EXP_F64, which loss_derivatives() hides from the compiler. */
 ALWAYS_INLINE double loss_derivative_one(struct loss loss, enum loss_kind kind, double largest,
                                          double p, double y) {
     const double h = loss.parameter, m = y * p, e = p - y;
+    const double gap = 1.0 - m, magnitude = e < 0.0 ? -e : e;
+    double slope;
     switch (kind) {
     case LOSS_LOGISTIC:
         return -y / (1.0 + exp_f64(m > largest ? largest : m));
-    case LOSS_SIGMOID: {
-        const double t = exp_f64(m < 0.0 ? m : -m);
-        return -y * (t / ((1.0 + t) * (1.0 + t)));
-    }
     case LOSS_HINGE:
+        return -y * kink_slope(gap, 0.0, 1.0, loss.curvature);
     case LOSS_SQUARED_HINGE:
-    case LOSS_SOFT_MARGIN:
-        return -y * margin_descent(loss, kind, 1.0 - m);
-    case LOSS_HUBER: {
-        const double slope = e > h ? h : e;
+        return -y * (gap > 0.0 ? gap : 0.0 * gap); /* 0 * NaN keeps a NaN */
+    case LOSS_HUBER:
+        slope = e > h ? h : e;
         return slope < -h ? -h : slope;
-    }
     case LOSS_ABSOLUTE:
         return kink_slope(e, 1.0, 1.0, loss.curvature);
     case LOSS_PINBALL:
         return kink_slope(e, h, 1.0 - h, loss.curvature);
-    default: {
-        const double slope = even_slope(loss, kind, e < 0.0 ? -e : e);
+    case LOSS_EPSILON_INSENSITIVE:
+        slope = kink_slope(magnitude - h, 0.0, 1.0, loss.curvature);
         return e < 0.0 ? -slope : slope;
+    case LOSS_SOFT_MARGIN:
+        return -y * (gap > 0.0 ? h * power_f64(gap, h - 1.0) : 0.0 * gap);
+    case LOSS_POWER:
+        slope = h * power_f64(magnitude, h - 1.0);
+        return e < 0.0 ? -slope : slope;
+    case LOSS_SIGMOID: {
+        const double t = exp_f64(m < 0.0 ? m : -m);
+        return -y * (t / ((1.0 + t) * (1.0 + t)));
     }
+    case N_LOSS_KINDS:
+        break;
     }
+    return 0.0;
 }
-
-/* One loop per loss, in which the kind is a constant. */
-#define FOR_EACH_LOSS(kind, LOOP)                                                                  \
-    switch (kind) {                                                                                \
-    case LOSS_LOGISTIC:                                                                            \
-        LOOP(LOSS_LOGISTIC) break;                                                                 \
-    case LOSS_HINGE:                                                                               \
-        LOOP(LOSS_HINGE) break;                                                                    \
-    case LOSS_SQUARED_HINGE:                                                                       \
-        LOOP(LOSS_SQUARED_HINGE) break;                                                            \
-    case LOSS_HUBER:                                                                               \
-        LOOP(LOSS_HUBER) break;                                                                    \
-    case LOSS_ABSOLUTE:                                                                            \
-        LOOP(LOSS_ABSOLUTE) break;                                                                 \
-    case LOSS_PINBALL:                                                                             \
-        LOOP(LOSS_PINBALL) break;                                                                  \
-    case LOSS_EPSILON_INSENSITIVE:                                                                 \
-        LOOP(LOSS_EPSILON_INSENSITIVE) break;                                                      \
-    case LOSS_SOFT_MARGIN:                                                                         \
-        LOOP(LOSS_SOFT_MARGIN) break;                                                              \
-    case LOSS_POWER:                                                                               \
-        LOOP(LOSS_POWER) break;                                                                    \
-    case LOSS_SIGMOID:                                                                             \
-        LOOP(LOSS_SIGMOID) break;                                                                  \
-    case LOSS_WELSCH:                                                                              \
-        LOOP(LOSS_WELSCH) break;                                                                   \
-    case LOSS_TUKEY:                                                                               \
-        LOOP(LOSS_TUKEY) break;                                                                    \
-    case N_LOSS_KINDS:                                                                             \
-        break;                                                                                     \
-    }
 
 /* derivative[i] = d loss / d p at (p[i], y[i]) for n rows; n is ROWS_PER_LOAD or a multiple of
  * ROWS_PER_BLOCK. */
@@ -118,12 +72,89 @@ static void loss_derivatives(struct loss loss, int n, const double *restrict p,
     for (int first = 0; first < n; first += ROWS_PER_BLOCK)                                        \
     DERIVATIVES(KIND, first, ROWS_PER_BLOCK)
     if (n == ROWS_PER_LOAD)
-        FOR_EACH_LOSS(loss.kind, DERIVATIVES_OF_LOAD)
+        LOOP_OF_LOSS(loss.kind, DERIVATIVES_OF_LOAD)
     else
-        FOR_EACH_LOSS(loss.kind, DERIVATIVES_OF_BLOCKS)
+        LOOP_OF_LOSS(loss.kind, DERIVATIVES_OF_BLOCKS)
 #undef DERIVATIVES_OF_BLOCKS
 #undef DERIVATIVES_OF_LOAD
 #undef DERIVATIVES
+}
+
+/* The second derivative: never negative, and 0 for losses without one. */
+ALWAYS_INLINE double loss_curvature_one(enum loss_kind kind, double h, double p, double y) {
+    const double m = y * p, e = p - y;
+    switch (kind) {
+    case LOSS_LOGISTIC: {
+        const double magnitude = m < 0.0 ? -m : m;
+        const double odds = exp_f64(magnitude > 700.0 ? -700.0 : -magnitude);
+        return odds / ((1.0 + odds) * (1.0 + odds));
+    }
+    case LOSS_SQUARED_HINGE:
+        return m < 1.0 ? 1.0 : 0.0 * m; /* 0 * NaN keeps a NaN */
+    case LOSS_HUBER:
+        return e <= h && e >= -h ? 1.0 : 0.0 * e;
+    case LOSS_HINGE:
+    case LOSS_ABSOLUTE:
+    case LOSS_PINBALL:
+    case LOSS_EPSILON_INSENSITIVE:
+    case LOSS_SOFT_MARGIN:
+    case LOSS_POWER:
+    case LOSS_SIGMOID:
+    case N_LOSS_KINDS:
+        break;
+    }
+    return 0.0;
+}
+
+/* An upper bound: the curvature of the parabola that touches the loss at p and lies above it
+ * everywhere. It is at least the second derivative and has the same maximum. */
+ALWAYS_INLINE double upper_curvature_one(enum loss_kind kind, double h, double p, double y) {
+    const double m = y * p, e = p - y;
+    switch (kind) {
+    case LOSS_LOGISTIC: { /* tanh(m/2) / (2m), Jaakkola and Jordan 2000 */
+        const double magnitude = m < 0.0 ? -m : m;
+        const double odds = exp_f64(magnitude > 700.0 ? -700.0 : -magnitude);
+        const double ratio = (1.0 - odds) / ((1.0 + odds) * (2.0 * magnitude));
+        return magnitude > 1e-3 ? (ratio < 0.25 ? ratio : 0.25) : 0.25 + 0.0 * m;
+    }
+    case LOSS_SQUARED_HINGE:
+        return 1.0 + 0.0 * m;
+    case LOSS_HUBER: {
+        const double magnitude = e < 0.0 ? -e : e;
+        return magnitude <= h ? 1.0 : h / magnitude;
+    }
+    case LOSS_HINGE:
+    case LOSS_ABSOLUTE:
+    case LOSS_PINBALL:
+    case LOSS_EPSILON_INSENSITIVE:
+    case LOSS_SOFT_MARGIN:
+    case LOSS_POWER:
+    case LOSS_SIGMOID:
+    case N_LOSS_KINDS:
+        break;
+    }
+    return 0.0;
+}
+
+/* d^3 loss / d p^3, of the logistic loss only: its curvature times -tanh(p / 2), for either label.
+ */
+ALWAYS_INLINE double loss_third_one(enum loss_kind kind, double p) {
+    const double magnitude = p < 0.0 ? -p : p;
+    const double odds = exp_f64(magnitude > 700.0 ? -700.0 : -magnitude), sum = 1.0 + odds;
+    const double third = odds * (1.0 - odds) / (sum * sum * sum);
+    return kind != LOSS_LOGISTIC ? 0.0 : p < 0.0 ? third : -third;
+}
+
+/* curvature[i] = d^2 loss / d p^2, or its upper bound, at (p[i], y[i]) for ROWS_PER_BLOCK rows. */
+static void loss_curvatures(struct loss loss, int upper, const double *restrict p,
+                            const double *restrict y, double *restrict curvature) {
+    const double h = loss.parameter;
+#define CURVATURE_LOOP(KIND)                                                                       \
+    for (int i = 0; i < ROWS_PER_BLOCK; i++)                                                       \
+        curvature[i] = upper ? upper_curvature_one(KIND, h, p[i], y[i])                            \
+                             : loss_curvature_one(KIND, h, p[i], y[i]);
+    LOOP_OF_LOSS(loss.kind, CURVATURE_LOOP)
+#undef CURVATURE_LOOP
 }
 
 #endif

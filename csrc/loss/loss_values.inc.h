@@ -11,9 +11,9 @@ ALWAYS_INLINE float two_to_f32(float shifted) {
     return from_bits_f32((bits_f32(shifted) + 127) << 23);
 }
 
-/* exp(x) = (1 + reduced) two_to_k for -87 <= x <= 87; smaller x is clamped, NaN stays NaN.
- * Same method as exp_parts_f64; the polynomial is good to 8e-9. */
-ALWAYS_INLINE float exp_parts_f32(float x, float *two_to_k) {
+/* exp(x) for -87 <= x <= 87, relative error below 3e-7; smaller x is clamped, NaN stays NaN. Same
+ * method as exp_f64; the polynomial is good to 8e-9. */
+ALWAYS_INLINE float exp_f32(float x) {
     x = x < -87.0F ? -87.0F : x;
     float shifted = x * 1.44269504F + SHIFT_F32;
     float k = shifted - SHIFT_F32;
@@ -21,22 +21,8 @@ ALWAYS_INLINE float exp_parts_f32(float x, float *two_to_k) {
     float r2 = r * r;
     float even = 0.00139262508F * r2 + 0.0416665542F;
     float odd = 0.00836323288F * r2 + 0.166665767F;
-    *two_to_k = two_to_f32(shifted);
-    return ((even * r2 + odd * r) + 0.5F) * r2 + r;
-}
-
-/* Relative error below 3e-7. */
-ALWAYS_INLINE float exp_f32(float x) {
-    float two_to_k;
-    float reduced = exp_parts_f32(x, &two_to_k);
-    return (reduced + 1.0F) * two_to_k;
-}
-
-/* 1 - exp(-x) for x >= 0, relative error below 5e-7. */
-ALWAYS_INLINE float one_minus_exp_f32(float x) {
-    float two_to_k;
-    float reduced = exp_parts_f32(-x, &two_to_k);
-    return (1.0F - two_to_k) - two_to_k * reduced;
+    float reduced = ((even * r2 + odd * r) + 0.5F) * r2 + r;
+    return (reduced + 1.0F) * two_to_f32(shifted);
 }
 
 /* x^p for x >= 0 and 0 < p <= 2 as in power_f64, relative error below 1e-6. p is split into its
@@ -118,7 +104,6 @@ ALWAYS_INLINE REAL NAME(loss_value)(struct loss loss, enum loss_kind kind, REAL 
     const REAL h = (REAL)loss.parameter, m = y * p, e = p - y;
     const REAL magnitude = e < 0 ? -e : e;
     REAL gap = 1 - m;
-    REAL u = (e / h) * (e / h);
     switch (kind) {
     case LOSS_LOGISTIC:
         return NAME(softplus_of_minus)(m);
@@ -127,9 +112,10 @@ ALWAYS_INLINE REAL NAME(loss_value)(struct loss loss, enum loss_kind kind, REAL 
     case LOSS_SQUARED_HINGE:
         gap = gap < 0 ? 0 : gap; /* a NaN stays */
         return (REAL)0.5 * (gap * gap);
-    case LOSS_SOFT_MARGIN:
-        u = NAME(power)(gap, loss.parameter);
-        return gap <= 0 ? 0 : u;
+    case LOSS_SOFT_MARGIN: {
+        const REAL power = NAME(power)(gap, loss.parameter);
+        return gap <= 0 ? 0 : power;
+    }
     case LOSS_SIGMOID:
         return 1 / (1 + NAME(exp)(m > LARGEST_EXP_ARGUMENT ? LARGEST_EXP_ARGUMENT : m));
     case LOSS_HUBER:
@@ -142,12 +128,10 @@ ALWAYS_INLINE REAL NAME(loss_value)(struct loss loss, enum loss_kind kind, REAL 
         return NAME(kink_value)(magnitude - h, 0.0, 1.0, loss.curvature);
     case LOSS_POWER:
         return NAME(power)(magnitude, loss.parameter);
-    case LOSS_WELSCH:
-        return (REAL)0.5 * (h * h) * NAME(one_minus_exp)(u);
-    default: /* LOSS_TUKEY */
-        u = u > 1 ? 1 : u;
-        return (h * h) * (u * (3 - 3 * u + u * u)) / 6;
+    case N_LOSS_KINDS:
+        break;
     }
+    return 0;
 }
 
 /* value[i] = loss at (p[i], y[i]) for whole blocks: several at a time hide the latency of one. */
@@ -156,7 +140,7 @@ static void NAME(loss_values)(struct loss loss, const REAL *restrict p, const RE
 #define VALUE_LOOP(KIND)                                                                           \
     _Pragma("omp simd") for (int i = 0; i < n_blocks * ROWS_PER_BLOCK; i++) value[i] =             \
         NAME(loss_value)(loss, KIND, p[i], y[i]);
-    FOR_EACH_LOSS(loss.kind, VALUE_LOOP)
+    LOOP_OF_LOSS(loss.kind, VALUE_LOOP)
 #undef VALUE_LOOP
 }
 #undef LARGEST_EXP_ARGUMENT

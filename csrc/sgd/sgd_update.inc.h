@@ -161,7 +161,7 @@ ALWAYS_INLINE void weigh_sgd_records(const struct dense_rows *rows, const int64_
 static double single_loss_derivative(struct loss loss, double p, double y) {
     double derivative = 0.0;
 #define DERIVATIVE_OF_ONE(KIND) derivative = loss_derivative_one(loss, KIND, LARGEST_EXP_F64, p, y);
-    FOR_EACH_LOSS(loss.kind, DERIVATIVE_OF_ONE)
+    LOOP_OF_LOSS(loss.kind, DERIVATIVE_OF_ONE)
 #undef DERIVATIVE_OF_ONE
     return derivative;
 }

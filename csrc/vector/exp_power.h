@@ -17,10 +17,10 @@ ALWAYS_INLINE double two_to_f64(double shifted) {
     return from_bits_f64((bits_f64(shifted) + 1023) << 52);
 }
 
-/* exp(x) = (1 + reduced) two_to_k for -708 <= x <= 708; smaller x is clamped, NaN stays NaN.
- * x = k log 2 + r, |r| <= log(2)/2; reduced = exp(r) - 1 = r + r^2 c(r) with c interpolating
+/* exp(x) for -708 <= x <= 708, relative error below 4e-16; smaller x is clamped, NaN stays NaN.
+ * x = k log 2 + r, |r| <= log(2)/2; exp(r) - 1 = r + r^2 c(r) with c interpolating
  * (exp(r) - 1 - r)/r^2 at Chebyshev nodes, relative error 2.3e-16. */
-ALWAYS_INLINE double exp_parts_f64(double x, double *two_to_k) {
+ALWAYS_INLINE double exp_f64(double x) {
     x = x < -LARGEST_EXP_F64 ? -LARGEST_EXP_F64 : x;
     double shifted = x * 1.4426950408889634 + SHIFT_F64;
     double k = shifted - SHIFT_F64;
@@ -37,22 +37,8 @@ ALWAYS_INLINE double exp_parts_f64(double x, double *two_to_k) {
     odd = odd * r2 + 0.008333333333330062;
     even = even * r2 + 0.5000000000000001;
     odd = odd * r2 + 0.16666666666666669;
-    *two_to_k = two_to_f64(shifted);
-    return (even + odd * r) * r2 + r;
-}
-
-/* Relative error below 4e-16. */
-ALWAYS_INLINE double exp_f64(double x) {
-    double two_to_k;
-    double reduced = exp_parts_f64(x, &two_to_k);
-    return (reduced + 1.0) * two_to_k;
-}
-
-/* 1 - exp(-x) for x >= 0, relative error below 1e-15. */
-ALWAYS_INLINE double one_minus_exp_f64(double x) {
-    double two_to_k;
-    double reduced = exp_parts_f64(-x, &two_to_k);
-    return (1.0 - two_to_k) - two_to_k * reduced;
+    const double reduced = (even + odd * r) * r2 + r;
+    return (reduced + 1.0) * two_to_f64(shifted);
 }
 
 /* x^p for x >= 0 and 0 < p <= 2, relative error below 2e-15 where the result is normal; NaN and

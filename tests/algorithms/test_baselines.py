@@ -12,7 +12,7 @@ from algorithms.problems import objective, separable
 from dperm import Objective
 from dperm.accounting import Ledger
 from dperm.algorithms import majority, nonprivate
-from dperm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Pinball, Power, Tukey, Welsch
+from dperm.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Pinball, Power, Sigmoid
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
@@ -81,10 +81,9 @@ def test_least_absolute_deviations_recover_exact_weights():
     np.testing.assert_allclose(result.coef, w, atol=1e-5)
 
 
-@pytest.mark.parametrize("loss", [Welsch(1.0), Tukey(3.0)], ids=str)
-def test_nonconvex_losses_end_in_a_reported_local_minimum(loss):
+def test_nonconvex_losses_end_in_a_reported_local_minimum():
     X, y = heavy_tailed()
-    obj = Objective(loss, X, y, row_norm=9.0, n_threads=1)
+    obj = Objective(Sigmoid(), X, np.sign(y), row_norm=9.0, l2=1e-3, n_threads=1)
     result = nonprivate(obj)
     assert "local minimum" in result.privacy.mechanism
     assert result.history == []

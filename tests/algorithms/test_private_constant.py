@@ -26,8 +26,6 @@ from dperm.losses import (
     Pinball,
     Power,
     SquaredError,
-    Tukey,
-    Welsch,
 )
 from dperm.mechanisms.hooks import watch_releases
 
@@ -41,8 +39,6 @@ LOSSES = [
     Pinball(0.1, curvature=50.0, **BOUND),
     EpsilonInsensitive(0.3, **BOUND),
     Power(1.5, **BOUND),
-    Welsch(**BOUND),
-    Tukey(**BOUND),
 ]
 SHORT = {
     "preconditioned_gd": {"steps": 1},

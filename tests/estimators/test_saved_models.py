@@ -24,7 +24,7 @@ from dperm import (
 )
 from dperm.accounting import Ledger
 from dperm.estimators.storage.format import model_schema
-from dperm.losses import Hinge, Welsch, huberized_hinge
+from dperm.losses import Hinge, Power, huberized_hinge
 
 N = 300
 RNG = np.random.default_rng(0)
@@ -54,7 +54,7 @@ MODELS = {
     "binary": (LogisticRegression(classes=["no", "yes"]), np.where(LABELS > 0, "yes", "no")),
     "classes": (LogisticRegression(classes=[2, 0, 1], solver="noisy_gd"), LABELS),
     "margin": (LinearSVC(classes=[True, False], loss=huberized_hinge(0.5)), LABELS > 0),
-    "robust": (HuberRegressor(target_bound=1.0, loss=Welsch(2.0), fit_intercept=False), LABELS - 1.0),
+    "robust": (HuberRegressor(target_bound=1.0, loss=Power(1.8), fit_intercept=False), LABELS - 1.0),
     "quantile": (QuantileRegressor(target_bound=2.0, solver_options={"steps": np.int64(9)}), LABELS - 1.0),
 }
 

@@ -21,7 +21,6 @@ from dperm.losses import (
     Softmax,
     SquaredError,
     SquaredHinge,
-    Welsch,
     huberized_hinge,
 )
 
@@ -49,7 +48,6 @@ def test_every_algorithm_that_declares_its_needs_is_a_solver():
         (Huber(), {"n": 50_000, "epsilon": 1.0, "dimension": 5000}, "preconditioned_gd"),
         (Huber(), {"n": 50_000, "epsilon": 1.0, "dimension": 50_000}, "noisy_gd"),
         (Absolute(), {"n": 50_000, "epsilon": 1.0}, "preconditioned_gd"),
-        (Welsch(), {"n": 50_000, "epsilon": 1.0}, "preconditioned_gd"),
         (SquaredError(1.0), {}, "noisy_gd"),
         (SquaredError(1.0), {"epsilon": 1.0}, "preconditioned_gd"),
         (Logistic(), {"delta": 0.0, "epsilon": 1.0, "n": 10_000}, "objective_perturbation"),
@@ -57,7 +55,6 @@ def test_every_algorithm_that_declares_its_needs_is_a_solver():
         (Huber(), {"delta": 0.0}, "output_perturbation_gd"),
         (Hinge(), {"delta": 0.0}, "privgene"),
         (Absolute(), {"delta": 0.0}, "privgene"),
-        (Welsch(), {"delta": 0.0}, "privgene"),
         (SquaredHinge(), {"delta": 0.0}, "output_perturbation_gd"),
         (SoftMargin(), {"delta": 0.0}, "dp_sgd_output"),
         (Sigmoid(), {"delta": 0.0}, "privgene"),

@@ -17,6 +17,7 @@ from reference.kernel_calls import (
     unit_roundoff,
     weights,
 )
+from reference.losses import DERIVATIVES, EVERY_SHAPE, LOSSES, NOT_CONVEX, WIDE
 
 pytestmark = pytest.mark.usefixtures("instruction_set")
 
@@ -50,10 +51,10 @@ def prediction_error(x, w, intercept):
 def slope_error(loss, x, y, w, intercept):
     """Bound on the error of the derivative, from that of the prediction and its own arithmetic."""
     error = prediction_error(x, w, intercept)
-    if loss in numpy_kernels.NOT_CONVEX:  # no second derivative here is above 1
+    if loss in NOT_CONVEX:  # no second derivative here is above 1
         return error + 1e-15
     rows = numpy_kernels.scaled_rows(x, intercept, ROW_NORM)
-    p, slope = rows @ np.asarray(w, numpy_kernels.WIDE), numpy_kernels.DERIVATIVES[loss]
+    p, slope = rows @ np.asarray(w, WIDE), DERIVATIVES[loss]
     here = slope(p, y)  # monotone: the ends of the interval are the worst
     off = np.maximum(abs(slope(p + error, y) - here), abs(slope(p - error, y) - here))
     return off.astype(float) + 2e-15 * (1.0 + abs(here).astype(float))
@@ -143,7 +144,7 @@ def test_clipped_loss_sums(dtype, width, intercept, loss):
     assert np.all(np.abs(got - exact) <= len(x) * grid / 2 + (np.sqrt(2 * clip) + 1) * away + 1e-12)
 
 
-@pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
 def test_coordinate_loss_sums(dtype, width, intercept, loss):
     x, y, w, _ = awkward_arrays.ordinary(37, width, dtype)
     w = weights(w, x, intercept)
@@ -180,7 +181,7 @@ def test_row_counts(dtype, n_rows, loss):
     keywords = {"intercept": True, "row_norm": ROW_NORM}
     clipped = numpy_kernels.clipped_gradient_sum(loss, x, y, w, CLIP, **keywords)
     errors = np.full(4, n_rows * (GRID + 20 * unit_roundoff(dtype) * np.abs(w).sum() * ROW_NORM))
-    if loss not in numpy_kernels.EVERY_SHAPE or loss == "hinge":
+    if loss not in EVERY_SHAPE or loss == "hinge":
         errors += slope_error(loss, x, y, w, True).sum() * ROW_NORM
     assert np.all(np.abs(gradient_integers(rows, loss, w, CLIP, GRID) * GRID - clipped) <= errors)
     assert np.all(
@@ -207,7 +208,7 @@ def test_the_test_data_reach_every_branch():
     x, y, w, _ = awkward_arrays.ordinary(37, 9, np.float64)
     norms = numpy_kernels.row_norms(x, False)
     assert 0 < (norms > ROW_NORM).sum() < 37
-    for loss in numpy_kernels.LOSSES:
+    for loss in LOSSES:
         keywords = {"intercept": False, "row_norm": ROW_NORM}
         lengths = np.linalg.norm(numpy_kernels.gradients(loss, x, y, w[:9], **keywords).astype(float), axis=1)
         assert loss == "sigmoid" or 0 < (lengths > CLIP).sum() < 37  # its values and slopes are small

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from reference.kernel_calls import (
     CLIP,
     EVEN_STEPS,
-    EXAMPLES,
     assert_same_passes,
     bind,
     gradient_integers,
     loss_integers,
     predictions,
 )
+from reference.losses import EXAMPLES
 from reference.tabular_data import (
     LAYOUTS,
     NUMERIC_DTYPES,

@@ -12,7 +12,6 @@ from dperm._kernels import row_kernels
 from reference.kernel_calls import (
     CLIP,
     EVEN_STEPS,
-    EXAMPLES,
     GRIDS,
     ROW_NORM,
     STEPS,
@@ -29,6 +28,7 @@ from reference.kernel_calls import (
     predictions,
     run,
 )
+from reference.losses import EXAMPLES
 from reference.tabular_data import (
     LAYOUTS,
     NUMERIC_DTYPES,
@@ -199,7 +199,7 @@ def test_softmax(instruction_set, parts, n_classes):
         row_kernels.SoftmaxRows(x, y, True, ROW_NORM, 1) for x in (source_of(table), one_hot(table))
     )
     w, direction = rng.normal(size=(2, table.n_columns + 1, n_classes))
-    kernel = (row_kernels.SOFTMAX, 0.0, math.inf)
+    kernel = (row_kernels.LOSS_KINDS["softmax"], 0.0, math.inf)
 
     def softmax_passes(rows):
         batch = gradient_integers(rows, kernel, w, CLIP, GRID, 2, batch=np.arange(0, 75, 3))

@@ -34,7 +34,8 @@ from reference.exact import (
     same,
     share,
 )
-from reference.kernel_calls import EVEN_STEPS, EXAMPLES, STEPS
+from reference.kernel_calls import EVEN_STEPS, STEPS
+from reference.losses import CLASSIFICATION, EXAMPLES
 from reference.tabular_data import random_table
 
 N, BOUND, CLASSES = 203, 3.0, {-1: 0.5, 1: 4.0}
@@ -67,7 +68,7 @@ def clipped(vectors, clip):
 def test_sums_equal_numpy(dtype, loss):
     x, y, w, direction = awkward_arrays.ordinary(N, 7, dtype)
     given, counted = hostile_weights(N)
-    labels = loss in numpy_kernels.CLASSIFICATION
+    labels = loss in CLASSIFICATION
     classes = {"class_weight": CLASSES} if labels else {}
     objective = Objective(EXAMPLES[loss], x, y, weights=given, weight_bound=BOUND, **classes, **COMMON)
     weights = counted * (np.where(y > 0, 4.0, 0.5) if labels else 1.0)

@@ -7,28 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from dperm import losses
 from dperm._kernels import row_kernels
-from reference import awkward_arrays, numpy_kernels
+from reference import awkward_arrays
+from reference.losses import EVERY_SHAPE, EXAMPLES, LOSSES
 
-EXAMPLES = {
-    "logistic": losses.Logistic(),
-    "hinge": losses.Hinge(),
-    "squared_hinge": losses.SquaredHinge(),
-    "huber": losses.Huber(numpy_kernels.HUBER_THRESHOLD),
-    "huberized_hinge": losses.huberized_hinge(0.25),
-    "absolute": losses.Absolute(),
-    "smoothed_absolute": losses.Absolute().smoothed(3.0),
-    "pinball": losses.Pinball(0.3),
-    "smoothed_pinball": losses.Pinball(0.3).smoothed(2.0),
-    "epsilon_insensitive": losses.EpsilonInsensitive(0.25),
-    "smoothed_epsilon_insensitive": losses.EpsilonInsensitive(0.25).smoothed(2.0),
-    "soft_margin": losses.SoftMargin(1.3),
-    "power": losses.Power(1.6),
-    "sigmoid": losses.Sigmoid(),
-    "welsch": losses.Welsch(2.0),
-    "tukey": losses.Tukey(3.0),
-}
 STEPS = np.array([0.0, 0.5, -1.0, 2.0, 1e-3, 7.0])  # not a multiple of the batch of four
 EVEN_STEPS = np.linspace(0.0, 2.0, 21)
 CLIP, ROW_NORM = 0.5, 1.5
@@ -36,15 +18,15 @@ GRIDS = {np.dtype(np.float32): CLIP * 2.0**-22, np.dtype(np.float64): CLIP * 2.0
 
 dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
 intercepts = pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
-each_loss = pytest.mark.parametrize("loss", numpy_kernels.LOSSES)
+each_loss = pytest.mark.parametrize("loss", LOSSES)
 
 
 def each_loss_and(shapes, few):
-    """Cases (loss, shape): all shapes for the losses of `numpy_kernels.EVERY_SHAPE`, ``few`` for others."""
+    """Cases (loss, shape): all shapes for the losses of `EVERY_SHAPE`, ``few`` for others."""
     return [
         pytest.param(loss, shape, id=f"{loss}-{shape}")
-        for loss in numpy_kernels.LOSSES
-        for shape in (shapes if loss in numpy_kernels.EVERY_SHAPE else few)
+        for loss in LOSSES
+        for shape in (shapes if loss in EVERY_SHAPE else few)
     ]
 
 

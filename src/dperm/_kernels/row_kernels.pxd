@@ -12,6 +12,8 @@ cdef extern from "kernel_table.h" nogil:
     enum loss_kind:
         N_LOSS_KINDS
 
+    const char *loss_name(loss_kind kind)
+
     struct loss:
         loss_kind kind
         double parameter

@@ -6,19 +6,7 @@ from numpy.typing import NDArray
 
 from dperm._kernels.samplers import PoissonDraw
 
-LOGISTIC: int
-HINGE: int
-SQUARED_HINGE: int
-HUBER: int
-ABSOLUTE: int
-PINBALL: int
-EPSILON_INSENSITIVE: int
-SOFT_MARGIN: int
-POWER: int
-SIGMOID: int
-WELSCH: int
-TUKEY: int
-SOFTMAX: int
+LOSS_KINDS: dict[str, int]
 
 def instruction_sets() -> list[str]: ...
 def instruction_set() -> str: ...

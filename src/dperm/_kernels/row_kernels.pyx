@@ -20,11 +20,12 @@ ctypedef fused real:
     float
     double
 
-(
-    LOGISTIC, HINGE, SQUARED_HINGE, HUBER, ABSOLUTE, PINBALL, EPSILON_INSENSITIVE, SOFT_MARGIN, POWER,
-    SIGMOID, WELSCH, TUKEY,
-) = range(N_LOSS_KINDS)
-SOFTMAX = -1  # has its own kernels, and rows: SoftmaxRows
+cdef int SOFTMAX = -1  # has its own kernels, and rows: SoftmaxRows
+# Loss kinds by name, from the list in loss_kinds.h.
+LOSS_KINDS = {
+    (<bytes>loss_name(<loss_kind><int>kind)).decode().removeprefix("LOSS_").lower(): kind
+    for kind in range(N_LOSS_KINDS)
+} | {"softmax": SOFTMAX}
 
 chosen = kernels_choose(NULL)
 

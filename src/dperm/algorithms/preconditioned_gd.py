@@ -31,7 +31,7 @@ from dperm.algorithms.defaults.preconditioned_gd import (
     smoothness_of,
     without_moments,
 )
-from dperm.algorithms.defaults.rules import gathers_at_a_kink, has_margin
+from dperm.algorithms.defaults.rules import gathers_at_a_kink
 from dperm.algorithms.defaults.scales import can_start_from_labels, learn_scales_choice
 from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.preconditioner import LearnedScales, learned_scales
@@ -376,7 +376,7 @@ def _flatness(objective: Objective, log_odds: float, ridge_share: float) -> floa
         return 1.0
     # p (1 - p) / 0.16
     of_loss = min(1.0, 1.0 / (Whitened.USUAL_CURVATURE * math.cosh(0.5 * log_odds) ** 2))
-    if has_margin(objective.loss):
+    if objective.loss.zero_beyond_margin:
         of_loss **= 1.0 / (2.0 if objective.loss.kink_jump > 0.0 else Whitened.MARGIN_POWER)
     return of_loss + (1.0 - of_loss) * ridge_share
 

@@ -15,9 +15,7 @@ from scipy.special import ndtr, ndtri
 
 from dperm.accounting.events import GaussianRelease
 from dperm.algorithms.defaults import constants
-from dperm.algorithms.defaults.rules import steepest_slope
 from dperm.algorithms.fit import Fit
-from dperm.losses import Absolute
 from dperm.losses.weighted import unweighted
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.release import Releaser
@@ -69,7 +67,7 @@ def check_noise_of_constant(fit: Fit, multiplier: float) -> None:
     """Raise ValueError unless slopes can be summed, and noise with this multiplier added to the sums."""
     loss = fit.objective.loss
     for distance in (loss.target_bound, LEAST_SCALE * 0.5**_STEPS * loss.target_bound):
-        slopes = slope_bounds(fit.objective, steepest_slope(loss, distance))
+        slopes = slope_bounds(fit.objective, unweighted(loss).steepest_slope(distance))
         gaussian_scale(multiplier * slopes.clip * fit.neighbors.sum_factor, slopes.grid)
 
 
@@ -80,16 +78,13 @@ def _prediction(fit: Fit, release: Releaser, multiplier: float, farthest: float,
     such as at a kink, they go half the distance against the sign of the slope, however dense the targets are.
     They are shorter where the slope is no larger than its noise: a quantile is hardly steep on its far side,
     and one step to the wrong side may exceed all later ones. The noise shrinks with the clip, until most
-    slopes are clipped. A loss that is not convex may be flat where the descent starts: the median takes the
-    place of its minimiser.
+    slopes are clipped.
     """
     objective, distance, prediction = fit.objective, farthest, 0.0
-    if not objective.loss.convex:
-        objective = objective.with_loss(Absolute(target_bound=objective.loss.target_bound))
-    loss = objective.loss
-    curvature = unweighted(loss).smoothness(1.0)
+    loss = unweighted(objective.loss)
+    curvature = loss.smoothness(1.0)
     for _ in range(_STEPS):
-        clip = steepest_slope(loss, distance)
+        clip = loss.steepest_slope(distance)
         slopes = slope_sum(objective, prediction, clip)
         noise = multiplier * slopes.sensitivity(fit.neighbors) / n
         slope = release.gaussian_sum(slopes, multiplier)[0] / n

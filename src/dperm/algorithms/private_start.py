@@ -15,7 +15,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from dperm.algorithms.defaults.constants import Labels
-from dperm.algorithms.defaults.rules import has_margin, steeper_on_one_side
 from dperm.algorithms.defaults.scales import can_start_from_labels
 from dperm.algorithms.fit import Fit
 from dperm.algorithms.private_constant import noisy_constant
@@ -87,7 +86,7 @@ def targets_under_ridge(objective: Objective, constant: float, deviation: float)
     if not _ridge_of_intercept(objective):
         return constant
     targets = deviation * ndtri(_QUANTILES)
-    if steeper_on_one_side(objective.loss):
+    if objective.loss.steeper_on_one_side:
         ends = np.linspace(targets[0], targets[-1], _CANDIDATES)
         targets -= ends[np.argmin(_mean_losses(objective, ends, targets, np.ones_like(targets)))]
     return _under_ridge(objective, constant, constant + targets, np.full_like(targets, 1.0 / len(targets)))
@@ -100,7 +99,7 @@ def labels_under_ridge(objective: Objective, log_odds: float, weights: Mapping[i
     label is rare, and 0 if neither is, as weights then grow with the margins on both sides.
     """
     constant = log_odds
-    if has_margin(objective.loss):
+    if objective.loss.zero_beyond_margin:
         constant = math.copysign(min(max(abs(constant) - 1.0, 0.0), 1.0), constant)
     if not _ridge_of_intercept(objective):
         return constant

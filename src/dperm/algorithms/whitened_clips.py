@@ -9,7 +9,7 @@ import numpy as np
 
 from dperm.algorithms.defaults.constants import Norms, Whitened, WhitenedClip
 from dperm.algorithms.defaults.preconditioned_gd import slope_of
-from dperm.algorithms.defaults.rules import fraction_under_ridge, steeper_on_one_side
+from dperm.algorithms.defaults.rules import fraction_under_ridge
 from dperm.algorithms.fit import Fit
 from dperm.algorithms.preconditioner import LearnedScales
 from dperm.algorithms.private_whitening import Whitening
@@ -86,7 +86,7 @@ def _clips_under_ridge(
         least = whitening.row_length * max(
             typical, min(WhitenedClip.HARMLESS_OF_MOST * harmless, of_most_rows)
         )
-    if target_scale < math.inf and whitening.typical_ridge_share > 0.0 and not steeper_on_one_side(loss):
+    if target_scale < math.inf and whitening.typical_ridge_share > 0.0 and not loss.steeper_on_one_side:
         near = replace(there, target_scale=target_scale)
         harmless = fraction_under_ridge(near, slope_of(loss, target_scale) * scaling.row_norm)
         most = WhitenedClip.UNDER_RIDGE * whitening.row_length * harmless

@@ -15,7 +15,7 @@ from dperm.data.schema.schema import Schema
 from dperm.estimators.dask_input import by_blocks
 from dperm.estimators.linear_model import PrivateLinearClassifier
 from dperm.estimators.standard_errors import WithStandardErrors
-from dperm.losses import Hinge, Loss, SoftMargin, Softmax, SquaredHinge, get_loss
+from dperm.losses import Loss, Softmax, get_loss
 from dperm.mechanisms.random_source import RandomState
 
 
@@ -190,9 +190,6 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
         return np.asarray(log_softmax(scores, axis=1))
 
 
-_LOSSES: dict[str, type[Loss]] = {"hinge": Hinge, "squared_hinge": SquaredHinge, "soft_margin": SoftMargin}
-
-
 class LinearSVC(PrivateLinearClassifier):
     """Linear support vector classification with a differential privacy guarantee that holds for the program.
 
@@ -203,9 +200,10 @@ class LinearSVC(PrivateLinearClassifier):
     delta : float, default=1e-6
         Less than 1; choose it well below one over the number of records. 0 requires a pure guarantee, which
         some solvers have.
-    loss : {"squared_hinge", "hinge", "soft_margin"} or Loss, default="squared_hinge"
-        With ``g = max(0, 1 - margin)``: ``g^2 / 2``, ``g`` or ``g^1.5``; or a classification loss of
-        :mod:`dperm.losses`, such as ``SoftMargin(1.2)`` or ``huberized_hinge(0.5)``.
+    loss : str or Loss, default="squared_hinge"
+        A loss of margins: "squared_hinge", "hinge" or "soft_margin", with ``g = max(0, 1 - margin)``: ``g^2 /
+        2``, ``g`` or ``g^1.5``; or another one of :mod:`dperm.losses`, by name or as an instance, such as
+        ``SoftMargin(1.2)`` or ``huberized_hinge(0.5)``.
     solver : str, default="auto"
         "auto", or the name of an algorithm in :mod:`dperm.algorithms` that supports the loss. "auto" chooses
         by public numbers only, see :func:`dperm.estimators.solvers.choose_solver`.
@@ -331,13 +329,12 @@ class LinearSVC(PrivateLinearClassifier):
         self._keep(locals())
 
     def _loss(self) -> Loss:
-        if isinstance(self.loss, Loss) and self.loss.classification:
-            return self.loss
-        if not isinstance(self.loss, str) or self.loss not in _LOSSES:
+        loss = get_loss(self.loss)
+        if not loss.classification or loss.n_classes is not None:
             raise ValueError(
-                f"loss must be one of {sorted(_LOSSES)} or a classification Loss, got {self.loss!r}"
+                f"loss must be a loss of margins, such as 'hinge' or SoftMargin(1.2), got {self.loss!r}"
             )
-        return _LOSSES[self.loss]()
+        return loss
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -12,7 +12,7 @@ from dperm.data.schema.schema import Schema
 from dperm.errors import PrivacyWarning, warn_caller
 from dperm.estimators.linear_model import PrivateLinearRegressor
 from dperm.estimators.standard_errors import WithStandardErrors
-from dperm.losses import Huber, Loss, Pinball, SquaredError
+from dperm.losses import Huber, Loss, Pinball, SquaredError, get_loss
 from dperm.mechanisms.random_source import RandomState
 
 _SCIKIT_LEARN_EPSILON = 1.35  # the default there
@@ -32,9 +32,10 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
         The loss is quadratic, half the squared residual, up to this threshold in the unit of the targets, and
         linear beyond. Infinite for the squared error: ridge regression, whose unbounded slope makes solvers
         clip gradients or refuse. ``solver="sufficient_statistics"`` is for the squared error only.
-    loss : Loss, optional
-        A regression loss of :mod:`dperm.losses` in place of Huber's, such as ``Welsch()``, ``Tukey()``,
-        ``Power(1.5)`` or ``EpsilonInsensitive(0.1)``. It gets this `target_bound`; `threshold` is ignored.
+    loss : str or Loss, optional
+        A loss of residuals of :mod:`dperm.losses` in place of Huber's, by name or as an instance, such as
+        "absolute", ``Power(1.5)`` or ``EpsilonInsensitive(0.1)``. It gets this `target_bound`; `threshold` is
+        ignored.
     solver : str, default="auto"
         "auto", or the name of an algorithm in :mod:`dperm.algorithms` that supports the loss. "auto" chooses
         by public numbers only, see :func:`dperm.estimators.solvers.choose_solver`.
@@ -123,7 +124,7 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
     """
 
     threshold: float
-    loss: Loss | None
+    loss: str | Loss | None
 
     def __init__(
         self,
@@ -131,7 +132,7 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
         delta: float = 1e-6,
         *,
         threshold: float = 1.0,
-        loss: Loss | None = None,
+        loss: str | Loss | None = None,
         solver: str = "auto",
         l2: float = 0.0,
         fit_intercept: bool = True,
@@ -163,21 +164,27 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
             )
 
     def _loss(self, target_bound: float) -> Loss:
-        if self.loss is not None:
-            chosen: Loss = replace(self.loss, target_bound=target_bound)  # type: ignore[type-var]
+        if (given := self._given_loss()) is not None:
+            chosen: Loss = replace(given, target_bound=target_bound)  # type: ignore[type-var]
             return chosen
         if self.threshold == math.inf:
             return SquaredError(target_bound)
         return Huber(self.threshold, target_bound=target_bound)
 
+    def _given_loss(self) -> Loss | None:
+        if self.loss is None:
+            return None
+        loss = get_loss(self.loss)
+        if not loss.of_residual or not is_dataclass(loss):
+            raise ValueError(
+                f"loss must be a loss of residuals, such as 'absolute' or Power(1.5), or None, got {loss!r}"
+            )
+        return loss
+
     def _public_target_bound(self) -> float:
         """The estimator's, or that of the loss if it has one."""
-        loss = self.loss
-        if loss is None:
-            return super()._public_target_bound()
-        if not isinstance(loss, Loss) or loss.classification or not is_dataclass(loss):
-            raise ValueError(f"loss must be a regression loss of dperm.losses, or None, got {loss!r}")
-        if loss.target_bound == math.inf:
+        loss = self._given_loss()
+        if loss is None or loss.target_bound == math.inf:
             return super()._public_target_bound()
         if self.target_bound not in (None, loss.target_bound):
             raise ValueError(

@@ -2,53 +2,25 @@
 
 from collections.abc import Callable
 
+from dperm.losses import classification, regression
 from dperm.losses.base import Loss
-from dperm.losses.classification import Hinge, Logistic, Sigmoid, SoftMargin, SquaredHinge, huberized_hinge
-from dperm.losses.regression import Absolute, EpsilonInsensitive, Huber, Pinball, Power, SquaredError
-from dperm.losses.robust import Tukey, Welsch
+from dperm.losses.classification import *  # noqa: F403
+from dperm.losses.regression import *  # noqa: F403
 from dperm.losses.softmax import Softmax
 
-__all__ = [
-    "Absolute",
-    "EpsilonInsensitive",
-    "Hinge",
-    "Huber",
-    "Logistic",
-    "Loss",
-    "Pinball",
-    "Power",
-    "Sigmoid",
-    "SoftMargin",
-    "Softmax",
-    "SquaredError",
-    "SquaredHinge",
-    "Tukey",
-    "Welsch",
-    "get_loss",
-    "huberized_hinge",
-]
+__all__ = ["Loss", "Softmax", "get_loss"]
+__all__ += classification.__all__
+__all__ += regression.__all__
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-_BY_NAME: dict[str, Callable[[], Loss]] = {
-    "absolute": Absolute,
-    "epsilon_insensitive": EpsilonInsensitive,
-    "hinge": Hinge,
-    "huber": Huber,
-    "huberized_hinge": huberized_hinge,
-    "logistic": Logistic,
-    "pinball": Pinball,
-    "power": Power,
-    "sigmoid": Sigmoid,
-    "soft_margin": SoftMargin,
-    "squared_error": SquaredError,
-    "squared_hinge": SquaredHinge,
-    "tukey": Tukey,
-    "welsch": Welsch,
-}
+_MAKERS: list[Callable[[], Loss]] = [
+    getattr(module, name) for module in (classification, regression) for name in module.__all__
+]
+_BY_NAME = {make().name: make for make in _MAKERS}
 
 
 def get_loss(loss: str | Loss, n_classes: int | None = None) -> Loss:

@@ -13,14 +13,35 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dperm._kernels import row_kernels
+
 Array = NDArray[np.float64]
 
 
 class Loss(ABC):
-    """A loss of one prediction ``p`` and target ``y``; convex in ``p`` unless ``convex`` is False.
+    """A loss of one prediction ``p`` and target ``y``.
 
-    ``classification`` losses take targets -1 and +1 and depend on the margin ``y p`` alone. With
-    ``n_classes`` they take class codes, and one prediction per class.
+    The class attributes and properties say what the loss is; nothing is inferred from its values.
+
+    Attributes
+    ----------
+    classification : bool
+        Whether targets are -1 and +1, and the loss is a function of the margin ``y p``. With ``n_classes``
+        they are class codes, with one prediction per class.
+    of_residual : bool
+        Whether the loss is a function of the residual ``p - y``, so that predictions are on the scale of the
+        targets. False for labels, and for real targets with a link, such as counts and the logarithm of
+        their rate.
+    convex : bool
+        Whether the loss is convex in ``p``.
+    steeper_on_one_side : bool
+        Of a loss of residuals: whether it grows faster on one side of the target, as the pinball loss does.
+    zero_beyond_margin : bool
+        Of a loss of margins: whether it is 0 from some margin on, as the hinge loss is.
+    target_bound : float
+        Public bound on ``|y|`` of real targets, which the objective clips to it.
+    curvature : float
+        Of the ramps that replace kinks; infinite to keep the kinks.
 
     Examples
     --------
@@ -34,11 +55,14 @@ class Loss(ABC):
 
     classification: bool
     n_classes: int | None = None
+    of_residual: bool = False
     convex: bool = True
-    kernel_kind: int
+    steeper_on_one_side: bool = False
+    zero_beyond_margin: bool = False
+    kernel_name: str | None = None  # in csrc/loss/loss_kinds.h, if that is not `name`
     kernel_parameter: str | None = None  # field that the kernels take as the parameter of the loss
-    curvature: float = math.inf  # of ramps in place of kinks
-    target_bound: float = math.inf  # the objective clips targets to it
+    curvature: float = math.inf
+    target_bound: float = math.inf
 
     def __post_init__(self) -> None:
         check_positive("target_bound", self.target_bound, finite=False)
@@ -52,7 +76,7 @@ class Loss(ABC):
     def kernel(self) -> tuple[int, float, float]:
         """The loss as the kernels identify it: kind, parameter, curvature of smoothed kinks."""
         parameter = 0.0 if self.kernel_parameter is None else getattr(self, self.kernel_parameter)
-        return self.kernel_kind, parameter, self.curvature
+        return row_kernels.LOSS_KINDS[self.kernel_name or self.name], parameter, self.curvature
 
     @abstractmethod
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:
@@ -122,6 +146,33 @@ class Loss(ABC):
     def least_curvature(self) -> float:
         """The smallest argument of :meth:`smoothed`."""
         return 2.0**-64
+
+    @property
+    def prediction_bound(self) -> float:
+        """Largest prediction that a target calls for; infinite if predictions have another unit."""
+        return self.target_bound if self.of_residual else math.inf
+
+    def steepest_slope(self, distance: float) -> float:
+        """Largest slope for a target at most so far from the prediction; of a loss of residuals.
+
+        Where the loss is flat that near, such as the epsilon-insensitive one, its Lipschitz constant.
+        """
+        steepest = float(np.max(np.abs(self.derivative(self._residuals(distance), np.zeros(2)))))
+        return steepest if steepest > 0.0 else self.lipschitz(1.0)
+
+    def highest_value(self, distance: float) -> float:
+        """Largest loss of a target at most so far from the prediction; at the bound, where it is 0 that near.
+
+        Of a loss of residuals.
+        """
+        highest = float(np.max(self.value(self._residuals(distance), np.zeros(2))))
+        return highest if highest > 0.0 else self.value_at_zero
+
+    def _residuals(self, distance: float) -> Array:
+        """Both ends, where a convex loss is highest and steepest."""
+        if not self.of_residual:
+            raise TypeError(f"the {self.name} loss is not a function of the residual")
+        return np.array([distance, -distance])
 
     @property
     def value_at_zero(self) -> float:

@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from dperm._kernels import row_kernels
 from dperm.losses.base import Array, Loss, PowerLoss
 from dperm.losses.kinks import Kinked
+
+__all__ = ["Hinge", "Logistic", "Sigmoid", "SoftMargin", "SquaredHinge", "huberized_hinge"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,6 @@ class Logistic(Loss):
 
     name = "logistic"
     classification = True
-    kernel_kind = row_kernels.LOGISTIC
 
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.logaddexp(0.0, -np.multiply(y, p))
@@ -86,7 +86,8 @@ class Hinge(Kinked):
     """
 
     classification = True
-    kernel_kind = row_kernels.HINGE
+    zero_beyond_margin = True
+    kernel_name = "hinge"
     slopes = (0.0, 1.0)  # in 1 - y p
 
     @property
@@ -124,7 +125,7 @@ class SquaredHinge(Loss):
 
     name = "squared_hinge"
     classification = True
-    kernel_kind = row_kernels.SQUARED_HINGE
+    zero_beyond_margin = True
 
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(0.5 * np.maximum(0.0, 1.0 - np.multiply(y, p)) ** 2)
@@ -161,7 +162,7 @@ class SoftMargin(PowerLoss):
 
     name = "soft_margin"
     classification = True
-    kernel_kind = row_kernels.SOFT_MARGIN
+    zero_beyond_margin = True
 
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(np.maximum(0.0, 1.0 - np.multiply(y, p)) ** self.exponent)
@@ -194,7 +195,6 @@ class Sigmoid(Loss):
     name = "sigmoid"
     classification = True
     convex = False
-    kernel_kind = row_kernels.SIGMOID
 
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(expit(-np.multiply(y, p)))

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dperm._kernels import row_kernels
 from dperm.losses.base import Array, Loss, PowerLoss, check_positive
 from dperm.losses.kinks import Kinked
+
+__all__ = ["Absolute", "EpsilonInsensitive", "Huber", "Pinball", "Power", "SquaredError"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Huber(Loss):
 
     name = "huber"
     classification = False
-    kernel_kind = row_kernels.HUBER
+    of_residual = True
     kernel_parameter = "threshold"
 
     def __post_init__(self) -> None:
@@ -87,11 +88,12 @@ class SquaredError(Loss):
 
     name = "squared_error"
     classification = False
-    kernel_kind = row_kernels.HUBER
+    of_residual = True
+    kernel_name = "huber"  # of infinite threshold
 
     @property
     def kernel(self) -> tuple[int, float, float]:  # noqa: D102
-        return self.kernel_kind, math.inf, math.inf  # a Huber loss of infinite threshold
+        return super().kernel[0], math.inf, math.inf
 
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(0.5 * np.subtract(p, y) ** 2)
@@ -132,7 +134,7 @@ class Absolute(Kinked):
 
     name = "absolute"
     classification = False
-    kernel_kind = row_kernels.ABSOLUTE
+    of_residual = True
     slopes = (1.0, 1.0)
 
 
@@ -167,7 +169,7 @@ class Pinball(Kinked):
 
     name = "pinball"
     classification = False
-    kernel_kind = row_kernels.PINBALL
+    of_residual = True
     kernel_parameter = "level"
 
     def __post_init__(self) -> None:
@@ -178,6 +180,10 @@ class Pinball(Kinked):
     @property
     def slopes(self) -> tuple[float, float]:  # noqa: D102
         return self.level, 1.0 - self.level
+
+    @property
+    def steeper_on_one_side(self) -> bool:  # type: ignore[override]  # noqa: D102
+        return self.level != 0.5
 
 
 @dataclass(frozen=True)
@@ -205,7 +211,7 @@ class EpsilonInsensitive(Kinked):
 
     name = "epsilon_insensitive"
     classification = False
-    kernel_kind = row_kernels.EPSILON_INSENSITIVE
+    of_residual = True
     kernel_parameter = "width"
     slopes = (0.0, 1.0)  # in |e| - width
 
@@ -258,7 +264,7 @@ class Power(PowerLoss):
 
     name = "power"
     classification = False
-    kernel_kind = row_kernels.POWER
+    of_residual = True
 
     def value(self, p: ArrayLike, y: ArrayLike) -> Array:  # noqa: D102
         return np.asarray(np.abs(np.subtract(p, y)) ** self.exponent)

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
-from dperm._kernels import row_kernels
 from dperm.losses.base import Array, Loss
 
 MAX_CLASSES = 1000
@@ -45,7 +44,6 @@ class Softmax(Loss):
     n_classes: int
 
     classification = True
-    kernel_kind = row_kernels.SOFTMAX
 
     def __post_init__(self) -> None:
         valid = isinstance(self.n_classes, Integral) and not isinstance(self.n_classes, bool)

@@ -8,6 +8,17 @@ from numpy.typing import ArrayLike
 
 from dperm.losses.base import Array, Loss
 
+# What a loss and its multiples have in common.
+_SHARED = (
+    "classification",
+    "n_classes",
+    "of_residual",
+    "convex",
+    "steeper_on_one_side",
+    "zero_beyond_margin",
+    "target_bound",
+)
+
 
 @dataclass(frozen=True)
 class Weighted(Loss):
@@ -27,7 +38,7 @@ class Weighted(Loss):
     largest: float
 
     def __post_init__(self) -> None:
-        for shared in ("classification", "n_classes", "convex", "kernel_kind", "target_bound"):
+        for shared in _SHARED:
             object.__setattr__(self, shared, getattr(self.loss, shared))
 
     @property

@@ -50,10 +50,8 @@ class Objective:
     Parameters
     ----------
     loss : str or Loss
-        An instance of :class:`dperm.losses.Loss`, or a name for its default parameters: "logistic", "hinge",
-        "huberized_hinge", "squared_hinge", "soft_margin" and "sigmoid" for labels; "huber", "absolute",
-        "pinball", "epsilon_insensitive", "power", "welsch" and "tukey" for real targets; "softmax" with
-        `n_classes` for class codes.
+        A loss of :mod:`dperm.losses`, or its name for default parameters, such as "logistic" for labels and
+        "squared_error" for real targets; "softmax" with `n_classes` for class codes.
     X : (n_samples, n_columns) array_like, or a sparse matrix or array of scipy
         float32 or float64 in C order, or in canonical CSR form (indices sorted, none twice), is read in
         place; anything else is copied once, with a CopyWarning. A Dask array or data frame of numbers is

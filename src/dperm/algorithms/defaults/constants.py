@@ -16,7 +16,6 @@ class Gradients:
     LABEL_DISTANCE, TARGET_DISTANCE = 200.0, 4.0  # of the optimum, over row_norm; in target bounds
     DISTANCE_FROM_CONSTANT = 3.0  # the same from a learned constant, in target scales
     SECRET_LABEL_DISTANCE, SECRET_TARGET_DISTANCE = 20.0, 4.0  # for training in secret
-    MARGIN_PROBE = 16.0  # a loss that is 0 at this prediction has a margin
 
 
 class Clip:

@@ -9,10 +9,8 @@ from dperm.algorithms import settings as check
 from dperm.algorithms.defaults.constants import DPAGD
 from dperm.algorithms.defaults.rules import (
     clip_fraction,
-    highest_loss,
     longest_gradient,
     softmax_clip,
-    steeper_on_one_side,
     target_range,
 )
 from dperm.algorithms.problem import PublicProblem
@@ -53,7 +51,7 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     """
     problem = problem.per_record()
     signal, loss, row_norm = problem.signal, problem.loss, problem.row_norm
-    bound, one_sided = target_range(loss, problem.target_scale), steeper_on_one_side(loss)
+    bound, one_sided = target_range(loss, problem.target_scale), loss.steeper_on_one_side
     longest = longest_gradient(loss, row_norm, noisy=problem.private, target_scale=problem.target_scale)
     if loss.n_classes is not None:
         clip = softmax_clip(signal, loss, row_norm)
@@ -61,7 +59,9 @@ def dp_agd_schedule(problem: PublicProblem) -> DPAGDSchedule:
     else:
         fraction = clip_fraction(problem, longest, DPAGD.LEAST_CLIP)
         clip = longest * (1.0 if one_sided else fraction)
-        loss_clip = DPAGD.LOSS_CLIP if bound == math.inf else highest_loss(loss, bound)
+        loss_clip = DPAGD.LOSS_CLIP if bound == math.inf else loss.highest_value(bound)
+        if not (loss.classification or loss.of_residual):  # of any size
+            loss_clip = loss.value_at_zero
     step = bound
     if bound == math.inf:
         # With a strong signal the optimum for labels is far from 0, and steps grow by a tenth per window

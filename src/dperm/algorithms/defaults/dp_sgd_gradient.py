@@ -34,7 +34,7 @@ def bounded_clip(problem: PublicProblem, given: Mapping[str, Any], *, as_publish
 
 def _default_clip(problem: PublicProblem) -> float:
     """A shorter clip would move the optimum of a loss that is steeper on one side."""
-    if problem.private and rules.steeper_on_one_side(problem.loss):
+    if problem.private and problem.loss.steeper_on_one_side:
         scale = problem.target_scale
         return rules.longest_gradient(problem.loss, problem.row_norm, noisy=True, target_scale=scale)
     return rules.typical_clip(problem)

@@ -12,7 +12,6 @@ from dperm.algorithms.defaults.rules import (
     faster_under_ridge,
     longest_gradient,
     softmax_clip,
-    steeper_on_one_side,
     typical_curvature,
 )
 from dperm.algorithms.problem import PublicProblem
@@ -64,7 +63,7 @@ def noisy_gd_schedule(problem: PublicProblem) -> NoisyGDSchedule:
     enough = max(min(NoisyGD.STEPS * signal, NoisyGD.MOST_SIMPLE_STEPS), NoisyGD.STEPS_BEYOND * signal)
     steps = round(min(max(enough, NoisyGD.LEAST_STEPS), NoisyGD.MOST_STEPS))
     fraction = clip_fraction(problem, longest, NoisyGD.LEAST_CLIP)
-    one_sided = steeper_on_one_side(loss)
+    one_sided = loss.steeper_on_one_side
     clip = longest * (1.0 if one_sided else fraction)
     plain = clipped = typical_curvature(loss, row_norm, problem.target_scale)
     if loss.smoothness(row_norm) < math.inf:

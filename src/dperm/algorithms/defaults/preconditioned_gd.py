@@ -12,7 +12,6 @@ from dperm.algorithms.defaults.rules import (
     clip_fraction,
     longest_gradient,
     slope_in_range,
-    steeper_on_one_side,
     target_range,
 )
 from dperm.algorithms.defaults.scales import ScaleShares, scale_shares
@@ -116,7 +115,7 @@ def _worth_their_noise(problem: PublicProblem) -> str:
     least = math.sqrt(2.0) * dimension**Whitened.COLUMN_POWER
     if not problem.loss.classification:
         # Real targets lose more by noisy moments of few columns, and gain more by those of many.
-        of_many = least if steeper_on_one_side(problem.loss) else 0.0
+        of_many = least if problem.loss.steeper_on_one_side else 0.0
         least = min(2.0 * least, max(Whitened.ACCURACY_OF_TARGETS / dimension, of_many))
     if accuracy > least:
         return "columns" if dimension <= MANY_WEIGHTS else "diagonal"
@@ -150,7 +149,7 @@ def relative_clip(loss: Loss, signal: float) -> float:
     few_are_long = math.sqrt(signal / WhitenedClip.FEW_LONG)
     many_are_long = math.sqrt(signal / WhitenedClip.MANY_LONG)
     slope = loss.lipschitz(1.0)
-    if steeper_on_one_side(loss):
+    if loss.steeper_on_one_side:
         clip = max(1.0, many_are_long)
     elif slope == math.inf and not loss.classification:
         clip = few_are_long
@@ -163,7 +162,7 @@ def relative_clip(loss: Loss, signal: float) -> float:
 
 def slope_of(loss: Loss, target_scale: float = math.inf) -> float:
     """Maximum slope of the loss, in the range of bounded targets; 1 if it is unbounded."""
-    if loss.target_bound < math.inf:
+    if loss.prediction_bound < math.inf:
         return slope_in_range(loss, target_scale)
     slope = loss.lipschitz(1.0)
     return slope if slope < math.inf else largest_weight(loss)
@@ -177,6 +176,6 @@ def smoothness_of(loss: Loss, target_scale: float = math.inf) -> float:
     smoothness = loss.smoothness(1.0)
     if smoothness < math.inf:
         return smoothness
-    if loss.target_bound == math.inf:
+    if loss.prediction_bound == math.inf:
         return 0.5 * largest_weight(loss)
     return WhitenedClip.KINK_WIDTH * slope_of(loss, target_scale) / target_range(loss, target_scale)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dperm.algorithms import settings as check
 from dperm.algorithms.defaults.constants import PrivGene
-from dperm.algorithms.defaults.rules import steeper_on_one_side, typical_loss_at_start
+from dperm.algorithms.defaults.rules import typical_loss_at_start
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import Settings, setting
 from dperm.losses import Loss
@@ -86,7 +86,7 @@ def _first_stride(problem: PublicProblem) -> float:
         return PrivGene.LABEL_STRIDE / problem.row_norm
     if problem.target_scale < math.inf:
         return problem.target_scale / problem.row_norm
-    target = loss.target_bound if loss.target_bound < math.inf else 1.0
+    target = loss.prediction_bound if loss.prediction_bound < math.inf else 1.0
     return max(PrivGene.LEAST_TARGET_STRIDE, PrivGene.TARGET_STRIDE * target) / problem.row_norm
 
 
@@ -122,7 +122,7 @@ def _under_ridge(problem: PublicProblem, stride: float, first: float) -> float:
 
 def _bounds(loss: Loss, signal: float, start: float) -> tuple[float, float]:
     """The entry bound for a norm bound of 1 or more, and the stride along the intercept that fits it."""
-    asymmetric, bound = steeper_on_one_side(loss), PrivGene.ENTRY_BOUND
+    asymmetric, bound = loss.steeper_on_one_side, PrivGene.ENTRY_BOUND
     if loss.classification:
         steepest = np.abs(loss.derivative([start, start], [1.0, -1.0])).max()
         bound = max(float(steepest) / loss.lipschitz(1.0) if start else 0.0, bound)

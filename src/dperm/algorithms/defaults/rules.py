@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from dperm.algorithms.defaults.constants import Clip, Distance, Gradients
 from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Loss
@@ -31,38 +29,22 @@ def longest_gradient(loss: Loss, row_norm: float, *, noisy: bool, target_scale: 
     return Gradients.NOISELESS_CLIP * (at_zero if at_zero < math.inf else row_norm)
 
 
-def steepest_slope(loss: Loss, distance: float) -> float:
-    """Largest slope of the loss, without record weights, of a target within this distance of its prediction.
-
-    The Lipschitz constant where the loss is flat there, as the epsilon-insensitive one may be.
-    """
-    # Slopes of a convex loss are steepest at the ends.
-    residuals = distance * (np.array([-1.0, 1.0]) if loss.convex else np.linspace(-1.0, 1.0, 129))
-    steepest = float(np.max(np.abs(unweighted(loss).derivative(residuals, np.zeros_like(residuals)))))
-    return steepest if steepest > 0.0 else unweighted(loss).lipschitz(1.0)
-
-
-def highest_loss(loss: Loss, distance: float) -> float:
-    """Largest loss of a target within this distance; that at the target bound where it is 0 there."""
-    highest = float(np.max(loss.value([distance, -distance], [0.0, 0.0])))
-    return highest if highest > 0.0 else loss.value_at_zero
-
-
 def target_range(loss: Loss, target_scale: float) -> float:
     """Distance of targets from the start, for constants made for a range of 1.
 
     Twice the target scale, or five times for a loss that is not smooth: its slopes, and so the noise, hardly
     grow with the range. At most the target bound, or the target scale if that is larger.
     """
-    most = max(loss.target_bound, target_scale) if target_scale < math.inf else loss.target_bound
+    most = max(loss.prediction_bound, target_scale) if target_scale < math.inf else loss.prediction_bound
     rough = loss.smoothness(1.0) == math.inf
     return min(most, (Gradients.ROUGH_TARGET_RANGE if rough else Gradients.TARGET_RANGE) * target_scale)
 
 
 def slope_in_range(loss: Loss, target_scale: float) -> float:
     """Largest slope in the range of the targets; relative to that at distance 1 if slopes are unbounded."""
-    slope = steepest_slope(loss, target_range(loss, target_scale))
-    unit = 1.0 if loss.lipschitz(1.0) < math.inf else steepest_slope(loss, 1.0)
+    own = unweighted(loss)
+    slope = own.steepest_slope(target_range(loss, target_scale))
+    unit = 1.0 if loss.lipschitz(1.0) < math.inf else own.steepest_slope(1.0)
     return largest_weight(loss) * slope / unit
 
 
@@ -78,7 +60,7 @@ def typical_curvature(loss: Loss, row_norm: float, target_scale: float = math.in
         return smoothness
     slope = loss.lipschitz(row_norm)
     width = Gradients.KINK_WIDTH
-    if loss.target_bound < math.inf:
+    if loss.prediction_bound < math.inf:
         width = Gradients.KINK_WIDTH_OF_TARGETS * target_range(loss, target_scale)
     weight = largest_weight(loss)
     kink = (slope if slope < math.inf else weight * row_norm) * row_norm / width
@@ -92,23 +74,6 @@ def usual_gradient(loss: Loss, row_norm: float) -> float:
     """Norm of a record's gradient at the weights 0; for a slope of 1 if targets are unbounded."""
     at_zero = loss.slope_at_zero(row_norm)
     return at_zero if at_zero < math.inf else row_norm * largest_weight(loss)
-
-
-def steeper_on_one_side(loss: Loss) -> bool:
-    """Whether the loss of a real target grows faster on one side of it, such as the pinball loss.
-
-    A clip below the steeper slope moves the optimum: for the pinball loss to a level nearer to the median.
-    """
-    if loss.classification:
-        return False
-    above, below = loss.derivative([1.0, -1.0], [0.0, 0.0])
-    return bool(above != -below)
-
-
-def has_margin(loss: Loss) -> bool:
-    """Whether the loss of labels is 0 beyond a margin, as a hinge is."""
-    # So far out the logistic and the sigmoid loss are above 0 in floating point, too.
-    return loss.classification and float(loss.value(Gradients.MARGIN_PROBE, 1.0)) == 0.0
 
 
 def gathers_at_a_kink(loss: Loss) -> bool:
@@ -128,7 +93,7 @@ def typical_loss_at_zero(loss: Loss) -> float:
 def typical_loss_at_start(problem: PublicProblem) -> float:
     """Loss of a target at one target scale from the start, if that is known, or that at zero weights."""
     if problem.target_scale < math.inf:
-        return highest_loss(problem.loss, problem.target_scale)
+        return problem.loss.highest_value(problem.target_scale)
     return typical_loss_at_zero(problem.loss)
 
 
@@ -147,7 +112,7 @@ def typical_distance(problem: PublicProblem, radius: float = math.inf) -> float:
     if radius < math.inf:
         return radius
     targets = min(
-        Gradients.TARGET_DISTANCE * problem.loss.target_bound,
+        Gradients.TARGET_DISTANCE * problem.loss.prediction_bound,
         Gradients.DISTANCE_FROM_CONSTANT * problem.target_scale,
     )
     distance = (Gradients.LABEL_DISTANCE if targets == math.inf else targets) / problem.row_norm
@@ -165,8 +130,8 @@ def secret_distance(loss: Loss, row_norm: float, strong: float) -> float:
     A prediction of 20 (log-odds) for the longest row, or 4 times the bound on the targets; at most the
     distance at which a ridge term of strength `strong` costs as much as zero weights.
     """
-    target = Gradients.SECRET_TARGET_DISTANCE * loss.target_bound
-    distance = (Gradients.SECRET_LABEL_DISTANCE if loss.target_bound == math.inf else target) / row_norm
+    target = Gradients.SECRET_TARGET_DISTANCE * loss.prediction_bound
+    distance = (Gradients.SECRET_LABEL_DISTANCE if target == math.inf else target) / row_norm
     return min(distance, math.sqrt(2.0 * usual_loss_at_zero(loss) / strong)) if strong > 0.0 else distance
 
 

@@ -94,4 +94,4 @@ def can_start_from_labels(problem: PublicProblem) -> bool:
     """Whether the intercept can be initialised with a constant prediction of two labels or real targets."""
     if problem.loss.classification:
         return problem.intercept and problem.loss.n_classes is None
-    return problem.intercept and problem.loss.target_bound < math.inf
+    return problem.intercept and problem.loss.convex and problem.loss.prediction_bound < math.inf
