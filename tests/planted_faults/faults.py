@@ -22,6 +22,14 @@ class Fault:
 GOLDEN = "tests/golden/test_golden.py::test_results_are_as_before"
 PYTHON = [
     Fault(
+        "a ledger is charged for the rounds that were drawn",
+        "src/dperm/algorithms/rrpsgd.py",
+        "counts=law.counts(),",
+        "counts=[max(law.draw(bits) - 1, 1)] * 2,",
+        "tests/algorithms/test_random_rounds_on_a_ledger.py::"
+        "test_what_remains_does_not_depend_on_the_number_of_rounds",
+    ),
+    Fault(
         "the inner clip is 2^-20 too long",
         "src/dperm/objective/exact_sums.py",
         "return (clip - 0.5",
@@ -145,7 +153,7 @@ C = [
     ),
     Fault(
         "a logistic curvature is twice as large",
-        "csrc/loss/loss_curvatures.h",
+        "csrc/loss/loss_derivatives.h",
         "return odds / (",
         "return 2.0 * odds / (",
         f"{GOLDEN}[noisy_newton]",
