@@ -1,8 +1,9 @@
 """Limits that keep the code readable: file and function lengths, argument counts, no import cycles."""
 
+import re
+
 import pytest
 
-from dperm import algorithms
 from reference import source_code
 from reference.source_code import all_functions, circles, import_graph, include_graph
 
@@ -35,8 +36,9 @@ MANY_ARGUMENTS = {
     **dict.fromkeys(
         [
             f"dperm.algorithms.{name}"
-            for name in algorithms.__all__
-            if hasattr(getattr(algorithms, name), "needs")
+            for name in re.findall(
+                r'"([a-z_]+)"', (source_code.PACKAGE / "algorithms/__init__.py").read_text()
+            )
         ],
         "public: an algorithm's settings, in keywords",
     ),
