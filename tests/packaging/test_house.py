@@ -37,7 +37,9 @@ MANY_ARGUMENTS = {
         [
             f"dperm.algorithms.{name}"
             for name in re.findall(
-                r'"([a-z_]+)"', (source_code.PACKAGE / "algorithms/__init__.py").read_text()
+                r'^    "([a-z_]+)",',
+                (source_code.PACKAGE / "algorithms/__init__.py").read_text(),
+                re.MULTILINE,
             )
         ],
         "public: an algorithm's settings, in keywords",
