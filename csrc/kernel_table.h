@@ -36,39 +36,35 @@ static inline int64_t real_bytes(enum real_type type) {
     return type == REAL_F32 ? (int64_t)sizeof(float) : (int64_t)sizeof(double);
 }
 
-/* The passes. A new one needs a line here, its contract below, its result in
- * passes/pass_arguments.c, and its kernels and routes in dispatch/kernel_instances.c. */
-#define FOR_EACH_PASS(PASS)                                                                        \
-    PASS(row_norms)                                                                                \
-    PASS(entry_sum)                                                                                \
-    PASS(predictions)                                                                              \
-    PASS(clipped_gradient_sum)                                                                     \
-    PASS(gradient_sum)                                                                             \
-    PASS(clipped_loss_sums)                                                                        \
-    PASS(coordinate_loss_sums)                                                                     \
-    PASS(gram_sum)                                                                                 \
-    PASS(moment_sums)                                                                              \
-    PASS(norms_scaled)                                                                             \
-    PASS(norms_through)                                                                            \
-    PASS(norm_counts)                                                                              \
-    PASS(magnitude_counts)                                                                         \
-    PASS(image_sum)                                                                                \
-    PASS(image_gram)                                                                               \
-    PASS(image_table)                                                                              \
-    PASS(residual_sums)
-
+/* The passes. A new one needs a line here, its contract below, its result in passes/pass_result.c,
+ * its kernels and routes in dispatch/kernel_instances.c, and a method of DenseRows in
+ * _kernels/row_kernels.pyx. */
 enum pass_kind {
-#define PASS(name) PASS_##name,
-    FOR_EACH_PASS(PASS)
-#undef PASS
-        N_PASSES
+    PASS_row_norms,
+    PASS_entry_sum,
+    PASS_predictions,
+    PASS_clipped_gradient_sum,
+    PASS_gradient_sum,
+    PASS_clipped_loss_sums,
+    PASS_coordinate_loss_sums,
+    PASS_gram_sum,
+    PASS_moment_sums,
+    PASS_norms_scaled,
+    PASS_norms_through,
+    PASS_norm_counts,
+    PASS_magnitude_counts,
+    PASS_image_sum,
+    PASS_image_gram,
+    PASS_image_table,
+    PASS_residual_sums,
+    N_PASSES
 };
 
 /* The factor of a row's weighted image: the derivative of its loss of that order. */
 enum image_factor { IMAGE_PLAIN = 0, IMAGE_SLOPE = 1, IMAGE_CURVATURE = 2, IMAGE_THIRD = 3 };
 
 /* A pass: what each record contributes, and on which grid. Each pass reads only some of the
- * arguments; passes/pass_arguments.c lists them by name. */
+ * arguments, those in its contract below. */
 struct pass {
     enum pass_kind kind;
     struct loss loss;

@@ -6,8 +6,6 @@
 #ifndef DPERM_RUN_PASS_H
 #define DPERM_RUN_PASS_H
 
-#include <stddef.h>
-
 #include "kernel_table.h"
 
 /* How the results of ranges are combined. */
@@ -28,21 +26,5 @@ int64_t result_size(const struct result *result);
 /* Overwrites `out`. Returns 0, or -1 when memory ran out. */
 int run_pass(const struct kernel_table *kernels, enum real_type type, const struct dense_rows *rows,
              const struct pass *pass, int n_threads, void *out);
-
-/* Passes and their arguments by name, for language bindings. */
-enum argument_type { ARGUMENT_REAL, ARGUMENT_FLAG, ARGUMENT_INTEGER, ARGUMENT_REALS };
-
-struct pass_argument {
-    const char *name; /* NULL after the last one */
-    size_t offset;    /* in struct pass: double, int, int64_t, const double * */
-    enum argument_type type;
-    size_t length_offset; /* of the int64_t for an array's length along `axis`; 0 for none */
-    int axis;
-};
-
-extern const struct pass_argument pass_arguments[];
-
-/* -1 for an unknown name. */
-int pass_kind_of(const char *name);
 
 #endif

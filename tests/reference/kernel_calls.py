@@ -46,8 +46,9 @@ def weights(w, rows_or_x, intercept):
 
 def run(rows, kernel, threads=1, *, loss=None, **arguments):
     """Result of a pass of ``csrc/kernel_table.h``. loss: a key of `EXAMPLES`, or ``Loss.kernel``."""
-    loss_spec = EXAMPLES[loss].kernel if isinstance(loss, str) else loss
-    return rows.call(SimpleNamespace(kernel=kernel, loss_spec=loss_spec, **arguments), threads)
+    if loss is not None:
+        arguments["loss_spec"] = EXAMPLES[loss].kernel if isinstance(loss, str) else loss
+    return getattr(rows, kernel)(n_threads=threads, **arguments)
 
 
 def gradient_integers(rows, loss, w, clip, grid, threads=1, **more):

@@ -30,8 +30,8 @@ cdef class NoisyBatchSums:
         self.clip_norms, self.exponents = sums.clip_norms, sums.exponents
         self.noise, self.steps_left, self.longest = sums.noise, sums.steps, sums.longest
         self.shape = self.noise.out.shape
-        fill_pass(&self.value, SimpleNamespace(kernel="clipped_gradient_sum", loss_spec=sums.loss_spec,
-                                               inner_clip=sums.inner_clip, grid=sums.grid), False)
+        self.value = new_pass(PASS_clipped_gradient_sum, sums.loss_spec)
+        self.value.inner_clip, self.value.grid = sums.inner_clip, sums.grid
         self.value.n_classes = self.shape[1] if sums.loss_spec[0] == SOFTMAX else 0
         self.sums = np.empty(self.noise.work.count, dtype=np.int64)
         if isinstance(samples, tuple):

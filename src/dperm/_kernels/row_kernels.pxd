@@ -29,14 +29,52 @@ cdef extern from "kernel_table.h" nogil:
 
     enum pass_kind:
         PASS_row_norms
+        PASS_entry_sum
+        PASS_predictions
+        PASS_clipped_gradient_sum
+        PASS_gradient_sum
+        PASS_clipped_loss_sums
+        PASS_coordinate_loss_sums
+        PASS_gram_sum
+        PASS_moment_sums
+        PASS_norms_scaled
+        PASS_norms_through
+        PASS_norm_counts
+        PASS_magnitude_counts
+        PASS_image_sum
+        PASS_image_gram
+        PASS_image_table
+        PASS_residual_sums
 
-    # Fields are set by name, see run_pass.h, except for these.
     struct kernel_pass "pass":
         pass_kind kind
         loss loss
         int64_t n_classes
         const double *w
+        double inner_clip
+        double grid
         const double *direction
+        const double *steps
+        int64_t n_steps
+        double clip
+        double stride
+        double intercept_stride
+        double target_factor
+        double target_centre
+        double target_limit
+        int upper
+        const double *matrix
+        int64_t n_out
+        const double *column_scales
+        int64_t n_bins
+        int64_t image_factor
+        int64_t n_images
+        double image_unit
+        double image_bound
+        double largest_square
+        double largest_curvature
+        int with_loss
+        int precise
 
     struct row_source
 
@@ -202,22 +240,6 @@ cdef extern from "passes/run_pass.h" nogil:
 
     int run_pass(const kernel_table *, real_type, const dense_rows *, const kernel_pass *,
                  int n_threads, void *out)
-
-    enum argument_type:
-        ARGUMENT_REAL
-        ARGUMENT_FLAG
-        ARGUMENT_INTEGER
-        ARGUMENT_REALS
-
-    struct pass_argument:
-        const char *name
-        size_t offset
-        argument_type type
-        size_t length_offset
-        int axis
-
-    const pass_argument *pass_arguments
-    int pass_kind_of(const char *name)
 
 
 cdef extern from "smoothing/circulant_solve.h" nogil:

@@ -6,7 +6,12 @@ from numpy.typing import NDArray
 
 from dperm._kernels.samplers import PoissonDraw
 
+Reals = NDArray[np.float64]
+Integers = NDArray[np.int64]
+LossSpec = tuple[int, float, float]
+
 LOSS_KINDS: dict[str, int]
+SOFTMAX: int
 
 def instruction_sets() -> list[str]: ...
 def instruction_set() -> str: ...
@@ -64,7 +69,118 @@ class DenseRows:
         keep_norms: bool = True,
         weights: NDArray[np.float64] | None = None,
     ) -> None: ...
-    def call(self, pass_: Any, n_threads: int) -> Any: ...
+    def row_norms(self, n_threads: int) -> Reals: ...
+    def entry_sum(self, n_threads: int) -> float: ...
+    def predictions(self, w: Reals, n_threads: int) -> Reals: ...
+    def clipped_gradient_sum(
+        self,
+        loss_spec: LossSpec,
+        w: Reals,
+        inner_clip: float,
+        grid: float,
+        n_threads: int,
+        batch: Integers | None = None,
+        clip_norms: Reals | None = None,
+        keep_predictions: bool = False,
+    ) -> Integers: ...
+    def gradient_sum(
+        self,
+        loss_spec: LossSpec,
+        w: Reals,
+        n_threads: int,
+        inner_clip: float = ...,
+        with_loss: bool = True,
+        precise: bool = False,
+    ) -> tuple[Reals, float]: ...
+    def clipped_loss_sums(
+        self,
+        loss_spec: LossSpec,
+        w: Reals,
+        direction: Reals,
+        steps: Reals,
+        clip: float,
+        grid: float,
+        n_threads: int,
+    ) -> Integers: ...
+    def coordinate_loss_sums(
+        self,
+        loss_spec: LossSpec,
+        w: Reals,
+        stride: float,
+        intercept_stride: float,
+        clip: float,
+        grid: float,
+        n_threads: int,
+    ) -> Integers: ...
+    def gram_sum(
+        self,
+        loss_spec: LossSpec | None,
+        w: Reals | None,
+        inner_bound: float,
+        grid: float,
+        n_threads: int,
+        target_factor: float = 0.0,
+        target_centre: float = 0.0,
+        target_limit: float = ...,
+        upper: bool = False,
+        column_scales: Reals | None = None,
+        batch: Integers | None = None,
+    ) -> Integers: ...
+    def moment_sums(
+        self,
+        inner_bound: float,
+        grid: float,
+        clip: float,
+        n_threads: int,
+        column_scales: Reals | None = None,
+        batch: Integers | None = None,
+    ) -> Integers: ...
+    def norm_counts(
+        self,
+        inner_bound: float,
+        n_bins: int,
+        column_scales: Reals,
+        n_threads: int,
+        batch: Integers | None = None,
+    ) -> Integers: ...
+    def magnitude_counts(
+        self, inner_bound: float, grid: float, n_bins: int, n_threads: int, batch: Integers | None = None
+    ) -> Integers: ...
+    def norms_scaled(self, column_scales: Reals, n_threads: int) -> Reals: ...
+    def norms_through(self, inner_bound: float, grid: float, matrix: Reals, n_threads: int) -> Reals: ...
+    def image_sum(
+        self,
+        images: Any,
+        loss_spec: LossSpec,
+        w: Reals | None,
+        image_factor: int,
+        image_bound: float,
+        n_threads: int,
+        batch: Integers | None = None,
+    ) -> Integers: ...
+    def image_gram(
+        self,
+        images: Any,
+        loss_spec: LossSpec,
+        w: Reals | None,
+        image_factor: int,
+        image_bound: float,
+        n_threads: int,
+        batch: Integers | None = None,
+    ) -> Integers: ...
+    def image_table(
+        self, images: Any, n_bins: int, n_threads: int, batch: Integers | None = None
+    ) -> Integers: ...
+    def residual_sums(
+        self,
+        images: Any,
+        loss_spec: LossSpec,
+        w: Reals,
+        largest_square: float,
+        largest_curvature: float,
+        n_threads: int,
+        batch: Integers | None = None,
+    ) -> Integers: ...
     def descend(self, steps: Any) -> None: ...
 
 class SoftmaxRows(DenseRows): ...

@@ -4,13 +4,11 @@
 Callers (``dperm.data``, ``dperm.objective.objective``) have checked types, shapes and values.
 """
 
-from types import SimpleNamespace
-
 import numpy as np
 
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from libc.math cimport isfinite, sqrt
+from libc.math cimport INFINITY, isfinite, sqrt
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
@@ -116,7 +114,8 @@ cdef class DenseRows:
 
     def row_norms(self, int n_threads):
         """Norms (n_rows,) of the rows, NaN for rows that are not finite."""
-        return self.call(SimpleNamespace(kernel="row_norms"), n_threads)
+        cdef kernel_pass value = new_pass(PASS_row_norms)
+        return self.run(&value, &self.rows, n_threads)
 
     cdef void bind(self, x, const real[::1] y) except *:
         cdef const real[:, ::1] dense
@@ -143,48 +142,18 @@ cdef class DenseRows:
         rows.n_rows = n_rows
         return rows
 
-    def call(self, pass_, int n_threads):
-        """The result of a pass over all rows.
+    cdef object run(self, kernel_pass *value, dense_rows *rows, int n_threads):
+        """The result of a pass: an array, int64 in units of the grid or float64.
 
-        pass_: an object with the attribute ``kernel``, the name of a pass in ``csrc/kernel_table.h``, and the
-        arguments that this pass reads; missing ones are zeros. ``loss_spec`` is ``Loss.kernel``; for floats,
-        flags and arrays see ``csrc/passes/pass_arguments.c``. In addition
-
-        batch : ascending indices of rows; None for all.
-        clip_norms : (n_rows,) used instead of the row norms when gradients are clipped; or None.
-        keep_predictions : keep the products of rows and weights for line searches from the same weights.
-
-        Returns an array, int64 in units of the grid or float64; for gradient_sum ``(array, loss)``, for
-        entry_sum a float.
+        For gradient_sum it is ``(array, loss)``, for entry_sum a float.
         """
-        cdef kernel_pass value
-        cdef list alive = fill_pass(&value, pass_, isinstance(self, SoftmaxRows))
-        cdef dense_rows rows = self.among(getattr(pass_, "batch", None))
-        cdef const double[::1] clip_norms = getattr(pass_, "clip_norms", None)
-        cdef double[::1] predictions
-        cdef bint keeps = getattr(pass_, "keep_predictions", False) and not value.n_classes
-        if clip_norms is not None:
-            rows.clip_norms = &clip_norms[0]
-        if keeps:
-            predictions = np.empty(rows.n_rows)
-            rows.predictions = &predictions[0]
-        elif value.direction != NULL and not value.n_classes:
-            with cython.critical_section(self):
-                kept = self.kept
-            if kept is not None and np.array_equal(kept[0], pass_.w):
-                predictions = kept[1]
-                rows.predictions = &predictions[0]
-        cdef result shape = result_of_pass(&rows, &value)
+        cdef result shape = result_of_pass(rows, value)
         out = np.empty(result_size(&shape), dtype=np.int64 if shape.combine == ADD_INTEGERS else np.float64)
         cdef void *to = <void *>start_of(out)
         cdef int status
         with nogil:
-            status = run_pass(chosen, self.type, &rows, &value, n_threads, to)
+            status = run_pass(chosen, self.type, rows, value, n_threads, to)
         check(status)
-        if keeps:  # in a new tuple, as a line search in another thread may be using the old one
-            newest = np.array(pass_.w), np.asarray(predictions)
-            with cython.critical_section(self):
-                self.kept = newest
         if shape.n_axes == 0:
             return float(out[0])
         axes = tuple(shape.shape[k] for k in range(shape.n_axes))
@@ -192,6 +161,177 @@ cdef class DenseRows:
             return out.reshape(axes)
         last = len(out) - 1
         return out[:last].reshape(axes), float(out[last])
+
+    cdef int set_weights(self, kernel_pass *value, w) except -1:
+        """The loss has a weight for each column, or under softmax one for each column and class."""
+        value.w = doubles(w)
+        if w is not None and isinstance(self, SoftmaxRows):
+            value.n_classes = w.shape[1]
+        return 0
+
+    # -- passes, whose contracts are in csrc/kernel_table.h; batch: ascending indices of rows, None for all --
+
+    def entry_sum(self, int n_threads):
+        """Sum of the entries of the matrix, without use of the targets."""
+        cdef kernel_pass value = new_pass(PASS_entry_sum)
+        return self.run(&value, &self.rows, n_threads)
+
+    def predictions(self, w not None, int n_threads):
+        """Predictions (n_rows,), or scores (n_rows, n_classes)."""
+        cdef kernel_pass value = new_pass(PASS_predictions)
+        w = as_doubles(w)
+        self.set_weights(&value, w)
+        return self.run(&value, &self.rows, n_threads)
+
+    def clipped_gradient_sum(self, loss_spec not None, w not None, double inner_clip, double grid, int n_threads,
+                             batch=None, const double[::1] clip_norms=None, bint keep_predictions=False):
+        """Sum of clipped gradients.
+
+        clip_norms: (n_rows,) used instead of the row norms when gradients are clipped; or None.
+        keep_predictions: keep the products of rows and weights for line searches from the same weights.
+        """
+        cdef kernel_pass value = new_pass(PASS_clipped_gradient_sum, loss_spec)
+        cdef dense_rows rows = self.among(batch)
+        cdef double[::1] predictions
+        w = as_doubles(w)
+        self.set_weights(&value, w)
+        value.inner_clip, value.grid = inner_clip, grid
+        if clip_norms is not None:
+            rows.clip_norms = &clip_norms[0]
+        keep_predictions = keep_predictions and not value.n_classes
+        if keep_predictions:
+            predictions = np.empty(rows.n_rows)
+            rows.predictions = &predictions[0]
+        sums = self.run(&value, &rows, n_threads)
+        if keep_predictions:  # in a new tuple, as a line search in another thread may be using the old one
+            newest = np.array(w), np.asarray(predictions)
+            with cython.critical_section(self):
+                self.kept = newest
+        return sums
+
+    def gradient_sum(self, loss_spec not None, w not None, int n_threads, double inner_clip=INFINITY,
+                     bint with_loss=True, bint precise=False):
+        """Sums of gradients and losses in floating point."""
+        cdef kernel_pass value = new_pass(PASS_gradient_sum, loss_spec)
+        w = as_doubles(w)
+        self.set_weights(&value, w)
+        value.inner_clip, value.with_loss, value.precise = inner_clip, with_loss, precise
+        return self.run(&value, &self.rows, n_threads)
+
+    def clipped_loss_sums(self, loss_spec not None, w not None, direction not None, steps not None, double clip,
+                          double grid, int n_threads):
+        """Sums of clipped losses at ``w - step * direction`` for each of the steps."""
+        cdef kernel_pass value = new_pass(PASS_clipped_loss_sums, loss_spec)
+        cdef dense_rows rows = self.rows
+        cdef double[::1] predictions
+        w, direction, steps = as_doubles(w), as_doubles(direction), as_doubles(steps)
+        self.set_weights(&value, w)
+        value.direction, value.steps, value.n_steps = doubles(direction), doubles(steps), len(steps)
+        value.clip, value.grid = clip, grid
+        if not value.n_classes:
+            with cython.critical_section(self):
+                kept = self.kept
+            if kept is not None and np.array_equal(kept[0], w):
+                predictions = kept[1]
+                rows.predictions = &predictions[0]
+        return self.run(&value, &rows, n_threads)
+
+    def coordinate_loss_sums(self, loss_spec not None, w not None, double stride, double intercept_stride,
+                             double clip, double grid, int n_threads):
+        """Sums of clipped changes of the losses at the neighbours of w along the axes."""
+        cdef kernel_pass value = new_pass(PASS_coordinate_loss_sums, loss_spec)
+        w = as_doubles(w)
+        self.set_weights(&value, w)
+        value.stride, value.intercept_stride = stride, intercept_stride
+        value.clip, value.grid = clip, grid
+        return self.run(&value, &self.rows, n_threads)
+
+    def gram_sum(self, loss_spec, w, double inner_bound, double grid, int n_threads, double target_factor=0.0,
+                 double target_centre=0.0, double target_limit=INFINITY, bint upper=False, column_scales=None,
+                 batch=None):
+        """Upper triangle of the sum of outer products; w is None for unweighted rows."""
+        cdef kernel_pass value = new_pass(PASS_gram_sum, loss_spec)
+        cdef dense_rows rows = self.among(batch)
+        w, column_scales = as_doubles(w), as_doubles(column_scales)
+        self.set_weights(&value, w)
+        value.inner_clip, value.grid, value.upper = inner_bound, grid, upper
+        value.target_factor, value.target_centre, value.target_limit = target_factor, target_centre, target_limit
+        value.column_scales = doubles(column_scales)
+        return self.run(&value, &rows, n_threads)
+
+    def moment_sums(self, double inner_bound, double grid, double clip, int n_threads, column_scales=None,
+                    batch=None):
+        """Sums of entries, and of squares clipped row by row."""
+        cdef kernel_pass value = new_pass(PASS_moment_sums)
+        cdef dense_rows rows = self.among(batch)
+        column_scales = as_doubles(column_scales)
+        value.inner_clip, value.grid, value.clip = inner_bound, grid, clip
+        value.column_scales = doubles(column_scales)
+        return self.run(&value, &rows, n_threads)
+
+    def norm_counts(self, double inner_bound, int64_t n_bins, column_scales not None, int n_threads, batch=None):
+        """Histogram of the row norms after scaling columns."""
+        cdef kernel_pass value = new_pass(PASS_norm_counts)
+        cdef dense_rows rows = self.among(batch)
+        column_scales = as_doubles(column_scales)
+        value.inner_clip, value.n_bins, value.column_scales = inner_bound, n_bins, doubles(column_scales)
+        return self.run(&value, &rows, n_threads)
+
+    def magnitude_counts(self, double inner_bound, double grid, int64_t n_bins, int n_threads, batch=None):
+        """Histogram of magnitudes in every column."""
+        cdef kernel_pass value = new_pass(PASS_magnitude_counts)
+        cdef dense_rows rows = self.among(batch)
+        value.inner_clip, value.grid, value.n_bins = inner_bound, grid, n_bins
+        return self.run(&value, &rows, n_threads)
+
+    def norms_scaled(self, column_scales not None, int n_threads):
+        """Norms (n_rows,) of the rows with scaled columns."""
+        cdef kernel_pass value = new_pass(PASS_norms_scaled)
+        column_scales = as_doubles(column_scales)
+        value.column_scales = doubles(column_scales)
+        return self.run(&value, &self.rows, n_threads)
+
+    def norms_through(self, double inner_bound, double grid, matrix not None, int n_threads):
+        """Norms (n_rows,) of the rows as integers, multiplied with a matrix of integers."""
+        cdef kernel_pass value = new_pass(PASS_norms_through)
+        matrix = as_doubles(matrix)
+        value.inner_clip, value.grid = inner_bound, grid
+        value.matrix, value.n_out = doubles(matrix), matrix.shape[1]
+        return self.run(&value, &self.rows, n_threads)
+
+    def image_sum(self, images not None, loss_spec not None, w, int64_t image_factor, double image_bound,
+                  int n_threads, batch=None):
+        """Sum of weighted images of the rows; w is None for predictions of 0."""
+        cdef kernel_pass value = pass_of_images(PASS_image_sum, images, loss_spec)
+        cdef dense_rows rows = self.among(batch)
+        w = as_doubles(w)
+        value.w, value.image_factor, value.image_bound = doubles(w), image_factor, image_bound
+        return self.run(&value, &rows, n_threads)
+
+    def image_gram(self, images not None, loss_spec not None, w, int64_t image_factor, double image_bound,
+                   int n_threads, batch=None):
+        """Upper triangle of the sum of outer products of weighted images."""
+        cdef kernel_pass value = pass_of_images(PASS_image_gram, images, loss_spec)
+        cdef dense_rows rows = self.among(batch)
+        w = as_doubles(w)
+        value.w, value.image_factor, value.image_bound = doubles(w), image_factor, image_bound
+        return self.run(&value, &rows, n_threads)
+
+    def image_table(self, images not None, int64_t n_bins, int n_threads, batch=None):
+        """Squared coordinates of long images by powers of two of their norm."""
+        cdef kernel_pass value = pass_of_images(PASS_image_table, images, None)
+        cdef dense_rows rows = self.among(batch)
+        value.n_bins = n_bins
+        return self.run(&value, &rows, n_threads)
+
+    def residual_sums(self, images not None, loss_spec not None, w not None, double largest_square,
+                      double largest_curvature, int n_threads, batch=None):
+        """Number of rows weighted down, and sums of squared slopes and of curvatures."""
+        cdef kernel_pass value = pass_of_images(PASS_residual_sums, images, loss_spec)
+        cdef dense_rows rows = self.among(batch)
+        w = as_doubles(w)
+        value.w, value.largest_square, value.largest_curvature = doubles(w), largest_square, largest_curvature
+        return self.run(&value, &rows, n_threads)
 
     def descend(self, steps):
         """Make steps of stochastic gradient descent on ``steps.w``, in place; see ``csrc/sgd/sgd_steps.h``.
@@ -236,62 +376,33 @@ cdef class SoftmaxRows(DenseRows):
     """The same passes for the softmax loss: targets are class codes, weights ``(d, n_classes)``."""
 
 
-cdef tuple argument_names():
-    cdef list names = []
-    while pass_arguments[len(names)].name != NULL:
-        names.append(pass_arguments[len(names)].name.decode())
-    return tuple(names)
+cdef kernel_pass pass_of_images(pass_kind kind, images, loss_spec) except *:
+    """images: with the attributes of `dperm.data.image_passes.Images`."""
+    cdef kernel_pass value = new_pass(kind, loss_spec)
+    value.matrix, value.n_out = doubles(images.matrix), images.matrix.shape[1]
+    value.inner_clip, value.grid, value.clip = images.inner_bound, images.grid, images.clip
+    value.n_images, value.image_unit = images.n_images, images.image_unit
+    return value
 
 
-cdef tuple ARGUMENT_NAMES = argument_names()
-
-
-# Indices of the arguments that passes of each class have: looking up missing attributes is slow.
-cdef dict ARGUMENTS_OF = {}
-
-
-cdef tuple arguments_of(pass_):
-    cdef tuple numbers = ARGUMENTS_OF.get(type(pass_))
-    if numbers is None:
-        numbers = tuple(k for k, name in enumerate(ARGUMENT_NAMES) if hasattr(pass_, name))
-        if type(pass_) is not SimpleNamespace:  # whose instances differ in their attributes
-            ARGUMENTS_OF[type(pass_)] = numbers
-    return numbers
-
-
-cdef list fill_pass(kernel_pass *value, pass_, bint softmax):
-    """Fill `value` from the attributes of `pass_`; return the arrays that it points into."""
-    cdef list alive = []
-    cdef const pass_argument *argument
-    cdef char *place
-    memset(value, 0, sizeof(value[0]))
-    cdef int kind = pass_kind_of(pass_.kernel.encode())
-    if kind < 0:
-        raise ValueError(f"there is no pass {pass_.kernel!r}")
-    value.kind = <pass_kind>kind
-    loss_spec = getattr(pass_, "loss_spec", None)
-    if loss_spec and loss_spec[0] != SOFTMAX:
+cdef kernel_pass new_pass(pass_kind kind, loss_spec=None) except *:
+    """A pass whose other arguments are zeros; no loss, or that of softmax, has kernels of its own."""
+    cdef kernel_pass value
+    memset(&value, 0, sizeof(value))
+    value.kind = kind
+    if loss_spec is not None and loss_spec[0] != SOFTMAX:
         value.loss = loss_of(loss_spec)
-    for k in arguments_of(pass_):
-        argument, given = &pass_arguments[<int>k], getattr(pass_, ARGUMENT_NAMES[k])
-        place = <char *>value + argument.offset
-        if given is None:
-            pass
-        elif argument.type == ARGUMENT_REAL:
-            (<double *>place)[0] = given
-        elif argument.type == ARGUMENT_FLAG:
-            (<int *>place)[0] = bool(given)
-        elif argument.type == ARGUMENT_INTEGER:
-            (<int64_t *>place)[0] = given
-        else:
-            array = np.ascontiguousarray(given, np.float64)
-            alive.append(array)
-            (<const void **>place)[0] = start_of(array)
-            if argument.length_offset:
-                (<int64_t *>(<char *>value + argument.length_offset))[0] = array.shape[argument.axis]
-    if softmax and value.w != NULL:
-        value.n_classes = pass_.w.shape[1]
-    return alive
+    return value
+
+
+cdef object as_doubles(array):
+    """A C-ordered array of doubles, which the caller keeps alive; None stays."""
+    return None if array is None else np.ascontiguousarray(array, np.float64)
+
+
+cdef const double *doubles(array) except? NULL:
+    """The address of the numbers of `as_doubles`; NULL for None."""
+    return NULL if array is None else <const double *>start_of(array)
 
 
 include "noisy_batch_sums.pxi"

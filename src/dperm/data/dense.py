@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm._kernels.row_kernels import ColumnsSource, DenseRows, MatrixSource, SoftmaxRows
+from dperm._kernels.row_kernels import ColumnsSource, MatrixSource, SoftmaxRows
 from dperm._kernels.threads import threads_for
 from dperm.data.rows import RowSettings, RowsInMemory
 from dperm.errors import CopyWarning, DataError, warn_caller
@@ -59,7 +59,7 @@ def row_products(X: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArra
     return products.reshape(len(X), *weights.shape[1:])
 
 
-class DenseMatrixRows(RowsInMemory, DenseRows):
+class DenseMatrixRows(RowsInMemory):
     """Rows of a dense or virtually dense matrix under a loss of one linear prediction."""
 
     @property

@@ -65,12 +65,9 @@ class CompactRows:
                 self._rows = self._merged()
             except MemoryError:  # the budget is spent already, and the fit can do without
                 self._rows = None
-        return self._rows if self._rows is not None and self._serves(pass_, self._rows) else None
-
-    def _serves(self, pass_: Pass, rows: RowsInMemory) -> bool:
-        """Whether a pass may read these rows: it keeps norms of the rows for which they were computed."""
-        norms = getattr(pass_, "clip_norms", None)
-        return norms is None or len(norms) == rows.n_stored
+        if self._rows is None or not pass_.reads_also(self._rows.n_stored):
+            return None
+        return self._rows
 
     def _merged(self) -> RowsInMemory | None:
         """The merged records; None where that would save little."""

@@ -1,8 +1,7 @@
 """Passes over the records, as values: what each record contributes, its bounds, and the rounding grid.
 
-:meth:`dperm.data.rows.Rows.run` executes a pass. Its fields are named after the compiled kernel's arguments;
-``kernel_table.h`` documents what kernels compute. ``loss_spec`` is ``Loss.kernel``, and ``w`` has the shape
-of the weights.
+:meth:`dperm.data.rows.Rows.run` executes a pass, by a method of the compiled `DenseRows`; ``kernel_table.h``
+documents what kernels compute. ``loss_spec`` is ``Loss.kernel``, and ``w`` has the shape of the weights.
 
 To add a pass, add a class here, its kernels, and a method of :class:`dperm.Objective` that exposes it. The
 representations of records need no change.
@@ -13,12 +12,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Protocol, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm._kernels.row_kernels import DenseRows
 from dperm._kernels.samplers import GaussianDraw
 from dperm.private_values.secret_rows import SecretSamples
 
@@ -27,19 +27,16 @@ Integers = NDArray[np.int64]
 LossSpec = tuple[int, float, float]  # see Loss.kernel
 
 
-class KernelRows(Protocol):
+class KernelRows(DenseRows):
     """Records held in the memory of this process as a single block, bound to the compiled kernels."""
-
-    norms: Array
-
-    def call(self, pass_: Pass, n_threads: int) -> Any:
-        """Call the kernel of a pass on all rows, or on those of its batch."""
 
     def sum_over_records(self, sum_over_rows: Callable[[Integers | None], Integers]) -> Integers:
         """A sum over all records, from a function that sums over a batch of rows, each counted once."""
+        raise NotImplementedError
 
     def finite_targets(self) -> Iterator[tuple[NDArray[Any], Integers, Array | None]]:
         """Targets, multiplicities and weights (None: 1) of the finite rows, block by block."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -50,8 +47,6 @@ class Pass:
     order.
     """
 
-    #: Name of the compiled kernel.
-    kernel: ClassVar[str]
     #: Whether partial results can be added in any order; else they are combined in the order of the parts.
     exact: ClassVar[bool] = True
     #: What a pass that makes rows dense computes, for the error on wide sparse data; empty for other passes.
@@ -65,10 +60,9 @@ class Pass:
         """
         return False
 
-    @classmethod
-    def arguments(cls) -> tuple[str, ...]:
-        """Names of the kernel's arguments."""
-        return tuple(each.name for each in fields(cls))
+    def reads_also(self, n_stored: int) -> bool:
+        """Whether it can be made over `n_stored` rows that represent the same records."""
+        return True
 
     def over_part(self, here: slice) -> Self:
         """The same pass, restricted to consecutive records."""
@@ -76,7 +70,7 @@ class Pass:
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Any:
         """Execute the pass on rows in memory."""
-        return rows.call(self, n_threads)
+        raise NotImplementedError
 
     def combined(self, results: Iterator[Any]) -> Any:
         """The result, from the results of consecutive parts of the records."""
@@ -100,7 +94,6 @@ class ClippedGradientSum(Pass):
         Keep the products of the rows and `w` for line searches.
     """
 
-    kernel = "clipped_gradient_sum"
     loss_spec: LossSpec
     w: Array
     inner_clip: float
@@ -113,6 +106,23 @@ class ClippedGradientSum(Pass):
     def multiplies_rows(self) -> bool:
         """Unless there is a batch."""
         return self.batch is None
+
+    def reads_also(self, n_stored: int) -> bool:
+        """Unless there are norms for other rows."""
+        return self.clip_norms is None or len(self.clip_norms) == n_stored
+
+    def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
+        """The sum."""
+        return rows.clipped_gradient_sum(
+            self.loss_spec,
+            self.w,
+            self.inner_clip,
+            self.grid,
+            n_threads,
+            batch=self.batch,
+            clip_norms=self.clip_norms,
+            keep_predictions=self.keep_predictions,
+        )
 
     def over_part(self, here: slice) -> ClippedGradientSum:
         """The same for consecutive records, without keeping predictions: parts are short-lived."""
@@ -135,13 +145,23 @@ class GradientSum(Pass):
         Compute in double precision also for float32 rows; for losses of one prediction.
     """
 
-    kernel = "gradient_sum"
     exact = False
     loss_spec: LossSpec
     w: Array
     inner_clip: float = math.inf
     with_loss: bool = True
     precise: bool = False
+
+    def over_rows(self, rows: KernelRows, n_threads: int) -> tuple[Array, float]:
+        """Both sums."""
+        return rows.gradient_sum(
+            self.loss_spec,
+            self.w,
+            n_threads,
+            inner_clip=self.inner_clip,
+            with_loss=self.with_loss,
+            precise=self.precise,
+        )
 
     def combined(self, results: Iterator[tuple[Array, float]]) -> tuple[Array, float]:
         """Compensated sums, whose error does not grow with the number of parts."""
@@ -165,7 +185,6 @@ def compensated_sum(terms: Sequence[Array]) -> Array:
 class ClippedLossSums(Pass):
     """Sums of clipped losses along a line."""
 
-    kernel = "clipped_loss_sums"
     loss_spec: LossSpec
     w: Array
     direction: Array
@@ -174,12 +193,16 @@ class ClippedLossSums(Pass):
     grid: float
     multiplies_rows = True
 
+    def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
+        """The sums."""
+        line = self.w, self.direction, self.steps
+        return rows.clipped_loss_sums(self.loss_spec, *line, self.clip, self.grid, n_threads)
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CoordinateLossSums(Pass):
     """Sums of clipped changes in loss from `w` to its neighbours along the axes."""
 
-    kernel = "coordinate_loss_sums"
     makes_rows_dense = "losses at the neighbours of the weights along all axes"
     loss_spec: LossSpec
     w: Array
@@ -189,21 +212,28 @@ class CoordinateLossSums(Pass):
     grid: float
     multiplies_rows = True
 
+    def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
+        """The sums."""
+        strides = self.stride, self.intercept_stride
+        return rows.coordinate_loss_sums(self.loss_spec, self.w, *strides, self.clip, self.grid, n_threads)
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RowsCountedOnce(Pass):
-    """A pass whose kernel counts each row, or each row of a batch, once, ignoring multiplicities."""
+    """A pass whose kernel counts each row, or each row of a batch, once, ignoring multiplicities.
 
-    batch: Integers | None = field(default=None, kw_only=True)
+    Summing by binary digits of these reads no more rows than there are records.
+    """
 
-    @property
-    def multiplies_rows(self) -> bool:
-        """Unless there is a batch. Summing by binary digits reads no more rows than there are records."""
-        return self.batch is None
+    multiplies_rows = True
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
         """Sum over batches of rows, one for each binary digit of the multiplicities."""
-        return rows.sum_over_records(lambda batch: rows.call(replace(self, batch=batch), n_threads))
+        return rows.sum_over_records(lambda batch: self.over_batch(rows, batch, n_threads))
+
+    def over_batch(self, rows: KernelRows, batch: Integers | None, n_threads: int) -> Integers:
+        """Sum over some rows, None for all."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -219,7 +249,6 @@ class GramSum(RowsCountedOnce):
         Factors applied to the columns before rows are bounded and rounded.
     """
 
-    kernel = "gram_sum"
     makes_rows_dense = "the matrix of second moments, or of second derivatives,"
     loss_spec: LossSpec
     w: Array | None
@@ -231,39 +260,65 @@ class GramSum(RowsCountedOnce):
     upper: bool = False
     column_scales: Array | None = None
 
+    def over_batch(self, rows: KernelRows, batch: Integers | None, n_threads: int) -> Integers:
+        """The triangle."""
+        return rows.gram_sum(
+            self.loss_spec,
+            self.w,
+            self.inner_bound,
+            self.grid,
+            n_threads,
+            target_factor=self.target_factor,
+            target_centre=self.target_centre,
+            target_limit=self.target_limit,
+            upper=self.upper,
+            column_scales=self.column_scales,
+            batch=batch,
+        )
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MomentSums(RowsCountedOnce):
     """Sums of entries, and of squares clipped row by row."""
 
-    kernel = "moment_sums"
     makes_rows_dense = "sums of entries and their squares"
     inner_bound: float
     grid: float
     clip: float
     column_scales: Array | None = None
 
+    def over_batch(self, rows: KernelRows, batch: Integers | None, n_threads: int) -> Integers:
+        """Both sums, shape ``(2, dimension)``."""
+        bounds = self.inner_bound, self.grid, self.clip
+        return rows.moment_sums(*bounds, n_threads, column_scales=self.column_scales, batch=batch)
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class NormCounts(RowsCountedOnce):
     """Histogram of the row norms after scaling columns, in bins of a factor of ``sqrt(2)``."""
 
-    kernel = "norm_counts"
     makes_rows_dense = "a histogram of the norms of scaled rows"
     inner_bound: float
     n_bins: int
     column_scales: Array
+
+    def over_batch(self, rows: KernelRows, batch: Integers | None, n_threads: int) -> Integers:
+        """The counts."""
+        return rows.norm_counts(self.inner_bound, self.n_bins, self.column_scales, n_threads, batch=batch)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MagnitudeCounts(RowsCountedOnce):
     """Histogram of magnitudes in every column, in factors of 4; the counts of a row have norm at most 1."""
 
-    kernel = "magnitude_counts"
     makes_rows_dense = "histograms of the columns"
     inner_bound: float
     grid: float
     n_bins: int
+
+    def over_batch(self, rows: KernelRows, batch: Integers | None, n_threads: int) -> Integers:
+        """The counts, column by column."""
+        return rows.magnitude_counts(self.inner_bound, self.grid, self.n_bins, n_threads, batch=batch)
 
 
 class TargetPass(Pass):

@@ -46,7 +46,6 @@ def _of_unscaled_rows(
 class Predictions(PerRow):
     """Linear predictions."""
 
-    kernel = "predictions"
     w: Array
 
     @property
@@ -54,12 +53,15 @@ class Predictions(PerRow):
         """Of one prediction, or of one per class."""
         return self.w.shape[1:]
 
+    def over_rows(self, rows: KernelRows, n_threads: int) -> Array:
+        """Predictions of the rows."""
+        return rows.predictions(self.w, n_threads)
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class ImageNorms(PerRow):
     """Upper bounds on ``||A (x_i, 1)||`` for the unscaled rows and a public matrix ``A``; private."""
 
-    kernel = "norms_through"
     makes_rows_dense = "gradients mapped by a square matrix"
     stays_with_records = True
     row_norm: float  # rows are scaled onto it,
@@ -71,19 +73,9 @@ class ImageNorms(PerRow):
     smallest: float  # singular value of ``A``
     multiplies_rows = True
 
-    @classmethod
-    def arguments(cls) -> tuple[str, ...]:
-        """Names of the kernel's arguments."""
-        return "inner_bound", "grid", "matrix"
-
-    @property
-    def inner_bound(self) -> float:
-        """Bound on the norm of a row before rounding."""
-        return 2.0 * self.row_norm
-
     def over_rows(self, rows: KernelRows, n_threads: int) -> Array:
         """Norms of the integer products, plus the most that rounding and scaling can have taken off."""
-        norms: Array = rows.call(self, n_threads)
+        norms = rows.norms_through(2.0 * self.row_norm, self.grid, self.matrix, n_threads)
         norms *= self.unit
         norms += self.displacement
         return _of_unscaled_rows(norms, rows, self.row_norm, self.smallest, self.largest)
@@ -93,7 +85,6 @@ class ImageNorms(PerRow):
 class ScaledNorms(PerRow):
     """Upper bounds on ``||(s_j (x_i, 1)_j)_j||`` for the unscaled rows and public factors ``s``; private."""
 
-    kernel = "norms_scaled"
     makes_rows_dense = "gradients in scaled coordinates"
     stays_with_records = True
     column_scales: Array  # ``s``, positive
@@ -106,14 +97,9 @@ class ScaledNorms(PerRow):
         """Unless passes over batches follow."""
         return not self.for_batches
 
-    @classmethod
-    def arguments(cls) -> tuple[str, ...]:
-        """Names of the kernel's arguments."""
-        return ("column_scales",)
-
     def over_rows(self, rows: KernelRows, n_threads: int) -> Array:
         """Norms of the scaled rows, plus the most that scaling and rounding can have taken off."""
-        norms: Array = rows.call(self, n_threads)
+        norms = rows.norms_scaled(self.column_scales, n_threads)
         smallest, largest = float(self.column_scales.min()), float(self.column_scales.max())
         norms *= 1.0 + (len(self.column_scales) + 32) * 2.0**-51
         return _of_unscaled_rows(norms, rows, self.row_norm, smallest, largest)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeGuard, cast
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dperm._kernels.row_kernels import DenseRows, NoisyBatchSums
-from dperm.data.passes import Array, DescentSteps, Integers, NoisyBatches, Pass
+from dperm._kernels.row_kernels import NoisyBatchSums
+from dperm.data.passes import Array, DescentSteps, Integers, KernelRows, NoisyBatches, Pass
 from dperm.data.targets import Multiplicity, Targets, Weights
 from dperm.errors import DataError
 from dperm.private_values.secret_rows import SecretRows
@@ -130,13 +130,9 @@ class Compact(Protocol):
         """The rows that a pass may read instead; None if it has to read all records."""
 
 
-class RowsInMemory:
-    """Common part of `Rows` that hold all targets and norms, besides the compiled kernels."""
+class RowsInMemory(KernelRows):
+    """Common part of `Rows` that hold all targets and norms."""
 
-    y: NDArray[Any]
-    norms: Array
-    weights: Array | None  # of the records; None: 1
-    call: Any  # of the compiled rows
     n_partitions = 0
     reads_whole_rows = True
     #: The matrix as given, if its rows can be indexed.
@@ -193,10 +189,10 @@ class RowsInMemory:
         if self.multiplicity is None:
             in_turn = sums.batches._draws_in_turn(max(self.n_rows, sums.n_public))
         samples = in_turn or (self.drawn(rows, sums.n_public) for rows in sums.batches)
-        return NoisyBatchSums(cast(DenseRows, self), sums, n_threads, samples)
+        return NoisyBatchSums(self, sums, n_threads, samples)
 
     def descend(self, steps: DescentSteps) -> None:
         """Make steps of stochastic gradient descent, in place."""
         if self.multiplicity is not None:
             steps = replace(steps, order=self.rows_of(steps.order))
-        super().descend(steps)  # type: ignore[misc]
+        super().descend(steps)

@@ -23,6 +23,7 @@ from dperm.data.image_passes import (
     SLOPE,
     THIRD,
     ImageGram,
+    Images,
     ImageSum,
     ImageTable,
     ResidualSums,
@@ -83,7 +84,7 @@ def leverage_counts(objective: Objective, transform: Transform, n_bins: int) -> 
         record adds to one row, by numbers that sum to at most 1.
     """
     _check_shares(objective)
-    integers = objective._run(ImageTable(*_pass_arguments(objective, transform, 1.0), n_bins))
+    integers = objective._run(ImageTable(_images(objective, transform, 1.0), n_bins))
     return _shares(integers, 1.0, math.sqrt(2.0))
 
 
@@ -98,8 +99,7 @@ def residual_sums(
     weights = objective._weights(w, "w")
     _check_shares(objective)
     largest = _slope(objective) ** 2, _curvature(objective)
-    seen = _pass_arguments(objective, transform, 1.0)
-    sums = ResidualSums(*seen, objective.loss.kernel, weights, *largest)
+    sums = ResidualSums(_images(objective, transform, 1.0), objective.loss.kernel, weights, *largest)
     furthest = math.sqrt(len(which))
     return _shares(objective._run(sums)[list(which)], furthest, furthest)
 
@@ -130,9 +130,7 @@ def _vectors(objective: Objective, w: ArrayLike, transform: Transform, factor: i
     grid, inner = _vector_grid(objective, bound, transform)
     objective._check_overflow(DOUBLE_BITS)
     weights = objective._weights(w, "w")
-    sums = ImageSum(
-        *_pass_arguments(objective, transform, grid), objective.loss.kernel, weights, factor, inner / grid
-    )
+    sums = ImageSum(_images(objective, transform, grid), objective.loss.kernel, weights, factor, inner / grid)
     return Bounded(objective._run(sums), grid=grid, add_or_remove=bound)
 
 
@@ -155,15 +153,13 @@ def _products(
     moments.check_overflow_of_products(objective, bound / grid)
     weights = None if w is None else objective._weights(w, "w")
     sums = ImageGram(
-        *_pass_arguments(objective, transform, grid), objective.loss.kernel, weights, factor, inner / grid
+        _images(objective, transform, grid), objective.loss.kernel, weights, factor, inner / grid
     )
     return moments.bounded_triangle(objective._run(sums), grid, bound)
 
 
-def _pass_arguments(
-    objective: Objective, transform: Transform, grid: float
-) -> tuple[float, float, Array, int, float, float]:
-    """Arguments common to all passes, for sums on that grid."""
+def _images(objective: Objective, transform: Transform, grid: float) -> Images:
+    """The images of the rows, for sums on that grid."""
     integers = transform.integers
     if integers.shape[1] != objective.dimension:
         raise ValueError(f"the transform must have {objective.dimension} columns, got {integers.shape[1]}")
@@ -171,7 +167,7 @@ def _pass_arguments(
     columns[:, : len(integers)] = integers.T
     row_grid = math.ldexp(1.0, math.frexp(objective.row_norm)[1] - _ROW_BITS)
     unit = row_grid * transform.grid / grid
-    return 2.0 * objective.row_norm, row_grid, columns, len(integers), unit, transform.row_norm / grid
+    return Images(2.0 * objective.row_norm, row_grid, columns, len(integers), unit, transform.row_norm / grid)
 
 
 def _shares(integers: NDArray[np.int64], longest: float, furthest: float) -> Bounded:

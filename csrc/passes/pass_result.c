@@ -1,49 +1,5 @@
-/* Names of passes and their arguments, and shapes of results. See run_pass.h. */
-#include <string.h>
-
+/* Shapes of the results of passes. See run_pass.h. */
 #include "passes/run_pass.h"
-
-#define AT(field) offsetof(struct pass, field)
-
-const struct pass_argument pass_arguments[] = {
-    {"w", AT(w), ARGUMENT_REALS, 0, 0},
-    {"inner_clip", AT(inner_clip), ARGUMENT_REAL, 0, 0},
-    {"inner_bound", AT(inner_clip), ARGUMENT_REAL, 0, 0}, /* of rows as integers */
-    {"grid", AT(grid), ARGUMENT_REAL, 0, 0},
-    {"direction", AT(direction), ARGUMENT_REALS, 0, 0},
-    {"steps", AT(steps), ARGUMENT_REALS, AT(n_steps), 0},
-    {"clip", AT(clip), ARGUMENT_REAL, 0, 0},
-    {"stride", AT(stride), ARGUMENT_REAL, 0, 0},
-    {"intercept_stride", AT(intercept_stride), ARGUMENT_REAL, 0, 0},
-    {"target_factor", AT(target_factor), ARGUMENT_REAL, 0, 0},
-    {"target_centre", AT(target_centre), ARGUMENT_REAL, 0, 0},
-    {"target_limit", AT(target_limit), ARGUMENT_REAL, 0, 0},
-    {"upper", AT(upper), ARGUMENT_FLAG, 0, 0},
-    {"matrix", AT(matrix), ARGUMENT_REALS, AT(n_out), 1},
-    {"column_scales", AT(column_scales), ARGUMENT_REALS, 0, 0},
-    {"n_bins", AT(n_bins), ARGUMENT_INTEGER, 0, 0},
-    {"image_factor", AT(image_factor), ARGUMENT_INTEGER, 0, 0},
-    {"n_images", AT(n_images), ARGUMENT_INTEGER, 0, 0},
-    {"image_unit", AT(image_unit), ARGUMENT_REAL, 0, 0},
-    {"image_bound", AT(image_bound), ARGUMENT_REAL, 0, 0},
-    {"largest_square", AT(largest_square), ARGUMENT_REAL, 0, 0},
-    {"largest_curvature", AT(largest_curvature), ARGUMENT_REAL, 0, 0},
-    {"with_loss", AT(with_loss), ARGUMENT_FLAG, 0, 0},
-    {"precise", AT(precise), ARGUMENT_FLAG, 0, 0},
-    {NULL, 0, ARGUMENT_REAL, 0, 0},
-};
-
-int pass_kind_of(const char *name) {
-    static const char *const names[] = {
-#define NAME_OF_PASS(name) #name,
-        FOR_EACH_PASS(NAME_OF_PASS)
-#undef NAME_OF_PASS
-    };
-    for (int kind = 0; kind < N_PASSES; kind++)
-        if (strcmp(name, names[kind]) == 0)
-            return kind;
-    return -1;
-}
 
 static struct result integers(int64_t size) {
     return (struct result){ADD_INTEGERS, 1, {size, 1}, 0};
@@ -96,9 +52,14 @@ struct result result_of_pass(const struct dense_rows *rows, const struct pass *p
         return integers(pass->n_bins);
     case PASS_magnitude_counts:
         return (struct result){ADD_INTEGERS, 2, {rows->n_columns, pass->n_bins}, 0};
-    default: /* row_norms, norms_scaled, norms_through */
+    case PASS_row_norms:
+    case PASS_norms_scaled:
+    case PASS_norms_through:
         return number_of_each_row(rows);
+    case N_PASSES:
+        break;
     }
+    return (struct result){0};
 }
 
 int64_t result_size(const struct result *result) {
