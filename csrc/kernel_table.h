@@ -32,13 +32,16 @@
 
 enum real_type { REAL_F32 = 0, REAL_F64 = 1, N_REAL_TYPES = 2 };
 
+/* Of the column indices of a sparse matrix. */
+enum index_type { INDEX_I32 = 0, INDEX_I64 = 1, N_INDEX_TYPES = 2 };
+
 static inline int64_t real_bytes(enum real_type type) {
     return type == REAL_F32 ? (int64_t)sizeof(float) : (int64_t)sizeof(double);
 }
 
 /* The passes. A new one needs a line here, its contract below, its result in passes/pass_result.c,
- * its kernels and routes in dispatch/kernel_instances.c, and a method of DenseRows in
- * _kernels/row_kernels.pyx. */
+ * its kernels and routes in the headers of the file that compiles them (*_instances.c), and a
+ * method of DenseRows in _kernels/row_kernels.pyx. */
 enum pass_kind {
     PASS_row_norms,
     PASS_entry_sum,
@@ -255,7 +258,7 @@ enum range_policy {
 
 /* How a pass runs over one representation of the rows. */
 struct route {
-    pass_fn *kernel[N_REAL_TYPES];       /* NULL where there is none */
+    pass_fn *kernel;                     /* NULL where there is none */
     workspace_bytes_fn *workspace_bytes; /* or NULL */
     enum range_policy ranges;
 };
@@ -269,8 +272,7 @@ enum representation {
     SOFTMAX_ROWS, /* dense, for passes with n_classes > 0 */
     COLUMN_ROWS,
     TABULAR_ROWS,
-    SPARSE_ROWS,
-    N_ROUTES = SPARSE_ROWS
+    SPARSE_ROWS
 };
 
 /* An expand_rows_fn (row_blocks.h) for a struct columns_matrix. */
@@ -307,15 +309,34 @@ typedef void smooth_chunk_fn(const struct smoother *smoother, const double *v, i
 /* The kernels for sparse rows: see sparse_rows.h. */
 struct sparse_kernels;
 
-struct kernel_table {
-    const char *instruction_set;
-    struct route routes[N_ROUTES][N_PASSES];
-    expand_columns_fn *expand_columns[N_REAL_TYPES];
-    sgd_workspace_bytes_fn *sgd_workspace_bytes;
-    sgd_steps_fn *sgd_steps[N_REAL_TYPES];
+/* What each file exports that is compiled once per instruction set. */
+struct dense_kernels {
+    struct route rows[N_PASSES];
+    struct route columns[N_PASSES];    /* of rows stored column by column */
+    struct route precise_gradient_sum; /* of float rows, from the file for doubles */
+    expand_columns_fn *expand_columns;
+};
+
+struct sgd_kernels {
+    sgd_workspace_bytes_fn *workspace_bytes;
+    sgd_steps_fn *steps;
+};
+
+struct smoothing_kernels {
     chunk_ends_fn *chunk_ends;
     smooth_chunk_fn *smooth_chunk;
-    const struct sparse_kernels *sparse;
+};
+
+struct kernel_table {
+    const char *instruction_set;
+    const struct dense_kernels *dense[N_REAL_TYPES];
+    const struct route *softmax[N_REAL_TYPES]; /* N_PASSES each */
+    const struct route *tabular;               /* N_PASSES, of doubles */
+    const struct sgd_kernels *sgd[N_REAL_TYPES];
+    const struct smoothing_kernels *smoothing;
+    /* In the arithmetic of the rows, and in double. */
+    const struct sparse_kernels *sparse[N_REAL_TYPES][N_INDEX_TYPES];
+    const struct sparse_kernels *precise_sparse[N_REAL_TYPES][N_INDEX_TYPES];
 };
 
 /* kernel_dispatch.c */

@@ -12,7 +12,7 @@ struct columns_matrix {
 enum { QUAD = 4 };            /* entries of a column that are moved together */
 enum { COLUMNS_AT_ONCE = 8 }; /* as many streams as hardware prefetchers follow */
 
-/* Tiles, see column_tiles.inc.h. */
+/* Tiles, see column_tiles.h. */
 enum { GROUP_BYTES = 1 << 17, MAX_GROUP_TILES = 32, TILES_PER_LOAD = 4, COLUMNS_AHEAD = 1 };
 
 #endif

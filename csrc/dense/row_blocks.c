@@ -174,7 +174,7 @@ void sgd_steps_by_blocks(const struct kernel_table *kernels, enum real_type type
         part.noise_integers =
             block->noise_integers ? block->noise_integers + first_step * dimension : NULL;
         part.noise = block->noise ? block->noise + first_step * dimension : NULL;
-        kernels->sgd_steps[type](&expanded, settings, &part, workspace);
+        kernels->sgd[type]->steps(&expanded, settings, &part, workspace);
         part.begun = part.n_open > 0;
         start = end;
     }

@@ -5,21 +5,48 @@
 #include "dispatch/instruction_sets.h"
 #include "kernel_table.h"
 
-extern const struct kernel_table kernel_table_baseline;
+/* The table of one instruction set, from what its files export. */
+#define DECLARE_KERNELS(level)                                                                     \
+    extern const struct dense_kernels dense_kernels_f32_##level, dense_kernels_f64_##level;        \
+    extern const struct route softmax_routes_f32_##level[], softmax_routes_f64_##level[];          \
+    extern const struct route tabular_routes_##level[];                                            \
+    extern const struct sgd_kernels sgd_kernels_f32_##level, sgd_kernels_f64_##level;              \
+    extern const struct smoothing_kernels smoothing_kernels_##level;                               \
+    extern const struct sparse_kernels sparse_kernels_f32_i32_##level,                             \
+        sparse_kernels_f32_i64_##level, sparse_kernels_wide_i32_##level,                           \
+        sparse_kernels_wide_i64_##level, sparse_kernels_f64_i32_##level,                           \
+        sparse_kernels_f64_i64_##level;
+#define TABLE_OF(level)                                                                            \
+    {                                                                                              \
+        .instruction_set = #level,                                                                 \
+        .dense = {&dense_kernels_f32_##level, &dense_kernels_f64_##level},                         \
+        .softmax = {softmax_routes_f32_##level, softmax_routes_f64_##level},                       \
+        .tabular = tabular_routes_##level,                                                         \
+        .sgd = {&sgd_kernels_f32_##level, &sgd_kernels_f64_##level},                               \
+        .smoothing = &smoothing_kernels_##level,                                                   \
+        .sparse = {{&sparse_kernels_f32_i32_##level, &sparse_kernels_f32_i64_##level},             \
+                   {&sparse_kernels_f64_i32_##level, &sparse_kernels_f64_i64_##level}},            \
+        .precise_sparse = {{&sparse_kernels_wide_i32_##level, &sparse_kernels_wide_i64_##level},   \
+                           {&sparse_kernels_f64_i32_##level, &sparse_kernels_f64_i64_##level}},    \
+    }
 
+DECLARE_KERNELS(baseline)
+static const struct kernel_table baseline = TABLE_OF(baseline);
 #ifdef HAVE_X86_LEVELS
-extern const struct kernel_table kernel_table_avx2;
-extern const struct kernel_table kernel_table_avx512;
+DECLARE_KERNELS(avx2)
+static const struct kernel_table avx2 = TABLE_OF(avx2);
+DECLARE_KERNELS(avx512)
+static const struct kernel_table avx512 = TABLE_OF(avx512);
 #endif
 
 static const struct {
     const struct kernel_table *table;
     int (*runs_here)(void);
 } LEVELS[] = {
-    {&kernel_table_baseline, runs_anywhere},
+    {&baseline, runs_anywhere},
 #ifdef HAVE_X86_LEVELS
-    {&kernel_table_avx2, runs_avx2},
-    {&kernel_table_avx512, runs_avx512},
+    {&avx2, runs_avx2},
+    {&avx512, runs_avx512},
 #endif
 };
 

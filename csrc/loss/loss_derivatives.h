@@ -1,12 +1,11 @@
 /* Derivatives of the losses with respect to the prediction p, in double. Elementary operations
  * only, so that the loops vectorise and every lane has the bits of a scalar evaluation. Values:
- * loss_values.inc.h. */
+ * loss_values.h. */
 #ifndef DPERM_LOSS_DERIVATIVES_H
 #define DPERM_LOSS_DERIVATIVES_H
 
+#include "loss/losses.h"
 #include "vector/exp_power.h"
-#include "loss/loss_kinds.h"
-#include "vector/lanes.h"
 
 /* Slope at t of the function with slope -low below 0 and high above. With a finite curvature the
  * kink is replaced by a ramp of that curvature around 0; otherwise the slope at the kink is 0. */
@@ -56,28 +55,33 @@ ALWAYS_INLINE double loss_derivative_one(struct loss loss, enum loss_kind kind, 
     return 0.0;
 }
 
-/* derivative[i] = d loss / d p at (p[i], y[i]) for n rows; n is ROWS_PER_LOAD or a multiple of
- * ROWS_PER_BLOCK. */
-static void loss_derivatives(struct loss loss, int n, const double *restrict p,
-                             const double *restrict y, double *restrict derivative) {
-    /* Unknown to the compiler, which otherwise divides twice: what lies beyond the bound has a
-     * constant divisor. */
-    double largest = LARGEST_EXP_F64;
-    __asm__("" : "+m"(largest));
-#define DERIVATIVES(KIND, FIRST, N)                                                                \
-    _Pragma("omp simd") for (int i = (FIRST); i < (FIRST) + (N); i++) derivative[i] =              \
+/* A bound that is unknown to the compiler, which otherwise divides twice: what lies beyond it has a
+ * constant divisor. */
+#define HIDDEN_BOUND(largest)                                                                      \
+    double largest = LARGEST_EXP_F64;                                                              \
+    __asm__("" : "+m"(largest))
+
+#define DERIVATIVES_OF(NAME, N)                                                                    \
+    void NAME(const struct loss *of, const double *restrict p, const double *restrict y,           \
+              double *restrict derivative) {                                                       \
+        const struct loss loss = *of;                                                              \
+        HIDDEN_BOUND(largest);                                                                     \
+        LOOP_OF_LOSS(loss.kind, DERIVATIVES_##N)                                                   \
+    }
+#define DERIVATIVES(KIND, N)                                                                       \
+    _Pragma("omp simd") for (int i = 0; i < (N); i++) derivative[i] =                              \
         loss_derivative_one(loss, KIND, largest, p[i], y[i]);
-#define DERIVATIVES_OF_LOAD(KIND) DERIVATIVES(KIND, 0, ROWS_PER_LOAD)
-#define DERIVATIVES_OF_BLOCKS(KIND)                                                                \
-    for (int first = 0; first < n; first += ROWS_PER_BLOCK)                                        \
-    DERIVATIVES(KIND, first, ROWS_PER_BLOCK)
-    if (n == ROWS_PER_LOAD)
-        LOOP_OF_LOSS(loss.kind, DERIVATIVES_OF_LOAD)
-    else
-        LOOP_OF_LOSS(loss.kind, DERIVATIVES_OF_BLOCKS)
-#undef DERIVATIVES_OF_BLOCKS
-#undef DERIVATIVES_OF_LOAD
-#undef DERIVATIVES
+#define DERIVATIVES_ROWS_PER_LOAD(KIND) DERIVATIVES(KIND, ROWS_PER_LOAD)
+#define DERIVATIVES_ROWS_PER_BLOCK(KIND) DERIVATIVES(KIND, ROWS_PER_BLOCK)
+DERIVATIVES_OF(derivatives_of_load, ROWS_PER_LOAD)
+DERIVATIVES_OF(derivatives_of_block, ROWS_PER_BLOCK)
+
+double single_loss_derivative(struct loss loss, double p, double y) {
+    double derivative = 0.0;
+#define DERIVATIVE_OF_ONE(KIND) derivative = loss_derivative_one(loss, KIND, LARGEST_EXP_F64, p, y);
+    LOOP_OF_LOSS(loss.kind, DERIVATIVE_OF_ONE)
+#undef DERIVATIVE_OF_ONE
+    return derivative;
 }
 
 /* The second derivative: never negative, and 0 for losses without one. */
@@ -145,9 +149,8 @@ ALWAYS_INLINE double loss_third_one(enum loss_kind kind, double p) {
     return kind != LOSS_LOGISTIC ? 0.0 : p < 0.0 ? third : -third;
 }
 
-/* curvature[i] = d^2 loss / d p^2, or its upper bound, at (p[i], y[i]) for ROWS_PER_BLOCK rows. */
-static void loss_curvatures(struct loss loss, int upper, const double *restrict p,
-                            const double *restrict y, double *restrict curvature) {
+void loss_curvatures(struct loss loss, int upper, const double *restrict p,
+                     const double *restrict y, double *restrict curvature) {
     const double h = loss.parameter;
 #define CURVATURE_LOOP(KIND)                                                                       \
     for (int i = 0; i < ROWS_PER_BLOCK; i++)                                                       \
@@ -155,6 +158,11 @@ static void loss_curvatures(struct loss loss, int upper, const double *restrict 
                              : loss_curvature_one(KIND, h, p[i], y[i]);
     LOOP_OF_LOSS(loss.kind, CURVATURE_LOOP)
 #undef CURVATURE_LOOP
+}
+
+void loss_thirds(struct loss loss, int n, const double *p, double *third) {
+    for (int i = 0; i < n; i++)
+        third[i] = loss_third_one(loss.kind, p[i]);
 }
 
 #endif

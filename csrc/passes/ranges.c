@@ -75,9 +75,10 @@ static int64_t max_ranges(const struct dense_rows *rows, enum range_policy polic
         return max_table_ranges(rows);
     case RANGES_OF_COLUMNS:
         return MAX_COLUMN_RANGES;
-    default:
+    case RANGES_OF_ROWS:
         return MAX_RANGES;
     }
+    return MAX_RANGES;
 }
 
 /* Threads that run side tasks first. */

@@ -38,11 +38,37 @@ static enum representation representation_for(const struct dense_rows *rows,
     return kept == COLUMN_ROWS && (rows->batch || rows->multiplicity) ? DENSE_ROWS : kept;
 }
 
+/* How a pass runs over rows of one representation; NULL without a kernel for it. */
+static const struct route *route_for(const struct kernel_table *kernels,
+                                     enum representation representation, enum real_type type,
+                                     const struct pass *pass) {
+    const struct route *routes = NULL;
+    switch (representation) {
+    case DENSE_ROWS:
+        if (pass->kind == PASS_gradient_sum && pass->precise && type == REAL_F32)
+            return &kernels->dense[REAL_F64]->precise_gradient_sum;
+        routes = kernels->dense[type]->rows;
+        break;
+    case SOFTMAX_ROWS:
+        routes = kernels->softmax[type];
+        break;
+    case COLUMN_ROWS:
+        routes = kernels->dense[type]->columns;
+        break;
+    case TABULAR_ROWS:
+        routes = type == REAL_F64 ? kernels->tabular : NULL;
+        break;
+    case SPARSE_ROWS: /* have passes of their own, see sparse_passes.h, or are expanded */
+        break;
+    }
+    return routes && routes[pass->kind].kernel ? &routes[pass->kind] : NULL;
+}
+
 static int open_run(struct run *run, const struct route *route, int reads_blocks, int n_threads) {
     const struct dense_rows *rows = run->rows;
     const struct result result = result_of_pass(rows, run->pass);
     run->combine = result.combine;
-    run->kernel = route->kernel[run->type];
+    run->kernel = route->kernel;
     run->row_bytes = result.shape[1] * (int64_t)sizeof(double);
     run->partial_size = result.combine == WRITE_ROWS ? 0 : result_size(&result);
     run->stride = run->partial_size;
@@ -126,9 +152,11 @@ int run_pass(const struct kernel_table *kernels, enum real_type type, const stru
     enum representation representation = representation_for(rows, pass);
     if (representation == SPARSE_ROWS && sparse_passes[pass->kind])
         return sparse_passes[pass->kind](kernels, type, rows, pass, n_threads, out);
-    if (representation == SPARSE_ROWS || !kernels->routes[representation][pass->kind].kernel[type])
+    const struct route *route = route_for(kernels, representation, type, pass);
+    if (!route) {
         representation = DENSE_ROWS;
-    const struct route *route = &kernels->routes[representation][pass->kind];
+        route = route_for(kernels, representation, type, pass);
+    }
     const int reads_blocks = representation == DENSE_ROWS || representation == SOFTMAX_ROWS;
     if (representation == TABULAR_ROWS && !rows->batch)
         prepare_pass(table_of(rows), rows->n_rows, n_threads);

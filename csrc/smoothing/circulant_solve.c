@@ -83,8 +83,8 @@ int circulant_solve(const struct kernel_table *kernels, int n_threads, double si
         for (int64_t task = 0; task < n_tasks; task++) {
             const int64_t chunk = task % ring.n_chunks;
             const double *first = v + task / ring.n_chunks * d + chunk * CHUNK;
-            kernels->chunk_ends(&smoother, first, chunk_length(&ring, chunk), &ends[task].forward,
-                                &ends[task].backward);
+            kernels->smoothing->chunk_ends(&smoother, first, chunk_length(&ring, chunk),
+                                           &ends[task].forward, &ends[task].backward);
         }
 #pragma omp for schedule(static)
         for (int64_t vector = 0; vector < n_vectors; vector++)
@@ -93,8 +93,8 @@ int circulant_solve(const struct kernel_table *kernels, int n_threads, double si
         for (int64_t task = 0; task < n_tasks; task++) {
             const int64_t chunk = task % ring.n_chunks;
             const int64_t first = task / ring.n_chunks * d + chunk * CHUNK;
-            kernels->smooth_chunk(&smoother, v + first, chunk_length(&ring, chunk),
-                                  ends[task].forward, ends[task].backward, u + first);
+            kernels->smoothing->smooth_chunk(&smoother, v + first, chunk_length(&ring, chunk),
+                                             ends[task].forward, ends[task].backward, u + first);
         }
     }
     free(ends);

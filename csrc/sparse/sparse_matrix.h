@@ -4,8 +4,6 @@
 
 #include "kernel_table.h"
 
-enum index_type { INDEX_I32 = 0, INDEX_I64 = 1, N_INDEX_TYPES = 2 };
-
 struct sparse_matrix {
     const void *values;    /* n_entries */
     const int64_t *starts; /* n_rows + 1: row i is entries starts[i] .. starts[i + 1] - 1 */

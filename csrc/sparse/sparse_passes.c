@@ -74,7 +74,6 @@ static int threads_of(const struct tasks *tasks, int n_threads) {
 
 static _Atomic(struct pool_buffer *) pooled_zeros;   /* the threads' sums, always zeros */
 static _Atomic(struct pool_buffer *) pooled_weights; /* packed weights */
-static _Atomic(struct pool_buffer *) pooled_factors; /* of all rows */
 
 static int64_t pack_floats(const double *w, int64_t begin, int64_t end, int64_t width,
                            float *packed) {
@@ -133,7 +132,7 @@ static int row_norms(const struct kernel_table *kernels, enum real_type type,
                      const struct dense_rows *dense, const struct pass *pass, int n_threads,
                      void *out) {
     const struct sparse_rows rows = sparse_rows_of(dense);
-    return write_rows(kernels->sparse->row_norms[type][rows.matrix->index], &rows, pass, n_threads,
+    return write_rows(kernels->sparse[type][rows.matrix->index]->row_norms, &rows, pass, n_threads,
                       out);
 }
 
@@ -144,7 +143,7 @@ static int predictions(const struct kernel_table *kernels, enum real_type type,
     struct pool_buffer *owned;
     int status = pack_weights(&rows, type, n_threads, pass->w, NULL, &owned);
     if (status == 0)
-        status = write_rows(kernels->sparse->predictions[type][rows.matrix->index], &rows, pass,
+        status = write_rows(kernels->sparse[type][rows.matrix->index]->predictions, &rows, pass,
                             n_threads, out);
     return_buffer(&pooled_weights, owned);
     return status;
@@ -189,40 +188,27 @@ static int clipped_gradient_sum(const struct kernel_table *kernels, enum real_ty
     struct pool_buffer *owned;
     int status = pack_weights(&rows, type, n_threads, pass->w, NULL, &owned);
     if (status == 0)
-        status = add_by_rows(kernels->sparse->clipped_gradient_sum[type][rows.matrix->index], &rows,
+        status = add_by_rows(kernels->sparse[type][rows.matrix->index]->clipped_gradient_sum, &rows,
                              pass, n_threads, out);
     return_buffer(&pooled_weights, owned);
     return status;
 }
 
-/* The kernels of a plain sum, and how they split a range. */
+/* The kernels of a plain sum, and the rows of a range. */
 struct plain_sum {
-    sparse_factors_fn *factors;
-    sparse_add_columns_fn *add_columns;
-    int64_t rows_per_call, rows_per_flush, rows_per_range;
+    const struct sparse_kernels *kernels;
+    int64_t rows_per_range;
 };
-
-static struct plain_sum plain_sum_of(const struct sparse_kernels *sparse, enum real_type type,
-                                     const struct sparse_rows *rows, int precise) {
-    const enum index_type index = rows->matrix->index;
-    const int64_t step = rows_in_range(rows->rows.n_rows);
-    if (precise)
-        return (struct plain_sum){
-            sparse->precise_factors[type][index], sparse->precise_add_columns[type][index],
-            sparse->precise_rows_per_call[type], sparse->precise_rows_per_flush[type], step};
-    return (struct plain_sum){sparse->factors[type][index], sparse->add_columns[type][index],
-                              INT64_MAX, sparse->rows_per_flush[type], step};
-}
 
 /* Factors of the rows of a range, and the sums of factors and losses, in the order of gradient_sum,
  * which adds up pieces of the range. */
 static void range_factors(const struct plain_sum *plain, const struct sparse_rows *rows,
                           int64_t begin, int64_t end, const struct pass *pass, double *factors,
                           double *sums) {
-    const int64_t most = plain->rows_per_call;
+    const int64_t most = plain->kernels->rows_per_call;
     for (int64_t from = begin; from < end; from += most) {
         const int64_t to = end - from < most ? end : from + most;
-        plain->factors(rows, from, to, pass, factors + from, sums);
+        plain->kernels->factors(rows, from, to, pass, factors + from, sums);
         if (to == end)
             break;
     }
@@ -236,8 +222,8 @@ static void add_all_ranges(const struct plain_sum *plain, const struct sparse_ro
     columns.first = first;
     columns.last = last;
     for (int64_t begin = 0; begin < n_rows; begin += step)
-        plain->add_columns(rows, begin, begin + step < n_rows ? begin + step : n_rows, factors,
-                           &columns);
+        plain->kernels->add_columns(rows, begin, begin + step < n_rows ? begin + step : n_rows,
+                                    factors, &columns);
 }
 
 /* factors: n_rows. range_sums: two for each range, zeros. sums: 2 * n_columns, zeros. */
@@ -255,8 +241,8 @@ static void add_plain(const struct plain_sum *plain, const struct sparse_rows *r
     const int64_t share =
         round_up((n_columns + n_threads - 1) / n_threads, ALIGNMENT / (int64_t)sizeof(double));
     open_tasks(&column_tasks, n_columns, share);
-    const struct sparse_columns columns = {0,  0, plain->rows_per_flush, sums, sums + n_columns,
-                                           out};
+    const struct sparse_columns columns = {
+        0, 0, plain->kernels->rows_per_flush, sums, sums + n_columns, out};
     FOR_EACH_TASK(column_tasks, threads_of(&column_tasks, n_threads),
                   add_all_ranges(plain, rows, factors, columns, begin, end))
     for (int64_t begin = 0; begin < n_rows; begin += step) {
@@ -270,7 +256,9 @@ static int gradient_sum(const struct kernel_table *kernels, enum real_type type,
                         const struct dense_rows *dense, const struct pass *pass, int n_threads,
                         void *out) {
     struct sparse_rows rows = sparse_rows_of(dense);
-    const struct plain_sum plain = plain_sum_of(kernels->sparse, type, &rows, pass->precise);
+    const struct plain_sum plain = {
+        (pass->precise ? kernels->precise_sparse : kernels->sparse)[type][rows.matrix->index],
+        rows_in_range(dense->n_rows)};
     const int64_t n_ranges = (dense->n_rows + plain.rows_per_range - 1) / plain.rows_per_range;
     struct pool_buffer *owned;
     int status =
@@ -305,7 +293,7 @@ static int clipped_loss_sums(const struct kernel_table *kernels, enum real_type 
     int64_t *sums = calloc((size_t)(team * stride), sizeof *sums);
     if (status == 0 && sums) {
         FOR_EACH_TASK(tasks, team,
-                      kernels->sparse->clipped_loss_sums[type][rows.matrix->index](
+                      kernels->sparse[type][rows.matrix->index]->clipped_loss_sums(
                           &rows, begin, end, pass, sums + this_thread() * stride))
         move_parts(sums, team, stride, 0, pass->n_steps, out);
     }
@@ -327,11 +315,12 @@ int sparse_sgd_block(const struct kernel_table *kernels, enum real_type type,
                      const struct dense_rows *dense, const struct sgd_settings *settings,
                      const struct sgd_block *block) {
     const struct sparse_rows rows = sparse_rows_of(dense);
-    const int64_t bytes = kernels->sparse->sgd_workspace_bytes(&rows);
+    const struct sparse_kernels *sparse = kernels->precise_sparse[type][rows.matrix->index];
+    const int64_t bytes = sparse->sgd_workspace_bytes(&rows);
     void *workspace = aligned_memory((size_t)round_up(bytes, ALIGNMENT));
     if (!workspace)
         return -1;
-    kernels->sparse->sgd_steps[type][rows.matrix->index](&rows, settings, block, workspace);
+    sparse->sgd_steps(&rows, settings, block, workspace);
     free_aligned(workspace);
     return 0;
 }

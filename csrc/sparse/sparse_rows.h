@@ -53,19 +53,16 @@ typedef void sparse_sgd_steps_fn(const struct sparse_rows *rows,
                                  void *workspace);
 typedef int64_t sparse_sgd_workspace_bytes_fn(const struct sparse_rows *rows);
 
-#define BY_TYPE(kernel) kernel[N_REAL_TYPES][N_INDEX_TYPES]
+/* The kernels for one type of values and of indices, in one arithmetic. For float rows in double
+ * arithmetic there are factors, add_columns and sgd_steps alone; sgd_steps is in double. */
 struct sparse_kernels {
-    sparse_pass_fn *BY_TYPE(row_norms), *BY_TYPE(predictions);
-    sparse_pass_fn *BY_TYPE(clipped_gradient_sum), *BY_TYPE(clipped_loss_sums);
-    /* In the arithmetic of the rows, and in double for any rows. */
-    sparse_factors_fn *BY_TYPE(factors), *BY_TYPE(precise_factors);
-    sparse_add_columns_fn *BY_TYPE(add_columns), *BY_TYPE(precise_add_columns);
+    sparse_pass_fn *row_norms, *predictions, *clipped_gradient_sum, *clipped_loss_sums;
+    sparse_factors_fn *factors;
+    sparse_add_columns_fn *add_columns;
     sparse_sgd_workspace_bytes_fn *sgd_workspace_bytes;
-    sparse_sgd_steps_fn *BY_TYPE(sgd_steps);
-    /* How gradient_sum and precise_gradient_sum split a range, for add_columns and for factors. */
-    int64_t rows_per_flush[N_REAL_TYPES], precise_rows_per_flush[N_REAL_TYPES];
-    int64_t precise_rows_per_call[N_REAL_TYPES];
+    sparse_sgd_steps_fn *sgd_steps;
+    /* How gradient_sum splits a range, for add_columns and for factors. */
+    int64_t rows_per_flush, rows_per_call;
 };
-#undef BY_TYPE
 
 #endif

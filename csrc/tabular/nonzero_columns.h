@@ -18,7 +18,7 @@ enum {
 
 /* The columns of a block are ordered so that products with weights can be added up on a stack with
  * the bits of dense rows: within a slot in the original order, and slots in the order of the tree
- * in which dot() and fold() of dense_rows.inc.h add them up. Slots without nonzero columns are 0
+ * in which dot() and fold() of dense_block.h add them up. Slots without nonzero columns are 0
  * and left out. */
 struct nonzero_column {
     double value;       /* of the rows in `rows`; the others are 0 */

@@ -9,6 +9,34 @@
 
 enum { ROWS = ROWS_PER_NONZERO_BLOCK, BLOCKS = BLOCKS_PER_NONZERO_GROUP, NO_NUMBERS = -1 };
 
+enum { TREE_HEIGHT = 5 };
+_Static_assert(1 << TREE_HEIGHT == SLOTS, "a leaf for each slot");
+
+static void fill_column_order(int64_t n_columns, struct column_order *order) {
+    const struct slot_map map = slot_map_of(n_columns, UNIT_DOUBLES);
+    int32_t rank = 0;
+    for (int leaf = 0; leaf < SLOTS; leaf++)
+        for (int64_t column = 0; column < n_columns; column++)
+            if (leaf_of_slot(dense_slot(&map, UNIT_DOUBLES, column), UNIT_DOUBLES) == leaf) {
+                order->rank[column] = rank;
+                order->leaf[rank++] = (uint8_t)leaf;
+            }
+}
+
+int open_column_order(struct column_order *order, int64_t n_columns) {
+    order->rank = malloc((size_t)n_columns * sizeof *order->rank);
+    order->leaf = malloc((size_t)n_columns);
+    if (!order->rank || !order->leaf)
+        return 0;
+    fill_column_order(n_columns, order);
+    return 1;
+}
+
+void close_column_order(struct column_order *order) {
+    free(order->rank);
+    free(order->leaf);
+}
+
 /* A column that is nonzero in the current block. */
 struct found_column {
     struct nonzero_column entry;
@@ -170,9 +198,8 @@ static void find_block(struct group_finder *finder, int64_t first) {
     list_ranks(finder);
 }
 
-/* A write_column_fn. */
-static struct nonzero_column *write_column(void *context, int32_t rank) {
-    struct group_finder *finder = context;
+/* Appends the column of a rank to the list of the block; returns its place there. */
+static struct nonzero_column *write_column(struct group_finder *finder, int32_t rank) {
     const struct tabular_matrix *table = finder->table;
     const struct found_column *found = &finder->found[rank];
     *finder->next_column = found->entry;
@@ -186,6 +213,38 @@ static struct nonzero_column *write_column(void *context, int32_t rank) {
         finder->next_number += ROWS * table->number_bytes;
     }
     return finder->next_column++;
+}
+
+/* Columns that were written. */
+struct written {
+    struct nonzero_column *first, *last;
+};
+
+/* Ranks begin .. end - 1, whose leaves are those of one subtree. The half with more columns comes
+ * first: a single column is then added to it without the stack. */
+static struct written write_subtree(struct group_finder *finder, const int32_t *begin,
+                                    const int32_t *end, int height) {
+    struct written all = {NULL, NULL};
+    const int32_t *middle = begin;
+    if (height == 0 || end - begin <= 1) {
+        for (; begin < end; begin++) {
+            all.last = write_column(finder, *begin);
+            all.first = all.first ? all.first : all.last;
+        }
+        return all;
+    }
+    while (middle < end && !(finder->order->leaf[*middle] >> (height - 1) & 1))
+        middle++;
+    const int left_first = middle - begin >= end - middle;
+    all = write_subtree(finder, left_first ? begin : middle, left_first ? middle : end, height - 1);
+    const struct written second =
+        write_subtree(finder, left_first ? middle : begin, left_first ? end : middle, height - 1);
+    if (second.last > second.first) {
+        second.first->begins_sum = 1;
+        second.last->merges++;
+    }
+    all.last = second.last ? second.last : all.last;
+    return all;
 }
 
 /* Copies the group that the finder has written into a single allocation; NULL when memory ran out.
@@ -219,7 +278,7 @@ struct nonzero_group *find_nonzero_group(struct group_finder *finder, int64_t fi
         const int64_t row = first + b * ROWS;
         if (row < finder->n_rows) {
             find_block(finder, row);
-            write_in_order(finder->order, finder->ranks, finder->n_nonzero, write_column, finder);
+            write_subtree(finder, finder->ranks, finder->ranks + finder->n_nonzero, TREE_HEIGHT);
         }
         header.first_column[b + 1] = (uint32_t)(finder->next_column - finder->columns);
         header.first_number[b + 1] =

@@ -2,8 +2,18 @@
 #ifndef DPERM_NONZERO_GROUP_H
 #define DPERM_NONZERO_GROUP_H
 
-#include "tabular/column_order.h"
 #include "tabular/nonzero_columns.h"
+
+/* Dense columns in the order of the leaves of the tree of sums, in which their products with
+ * weights are added up on a stack with the bits of dense rows: see struct nonzero_column. */
+struct column_order {
+    int32_t *rank; /* of each dense column */
+    uint8_t *leaf; /* of each rank */
+};
+
+/* Returns 0 when memory ran out; close_column_order() may be called in any case. */
+int open_column_order(struct column_order *order, int64_t n_columns);
+void close_column_order(struct column_order *order);
 
 struct found_column;
 

@@ -74,9 +74,10 @@ static inline double number_at(const struct tabular_matrix *table, int64_t at) {
         return (double)((const uint8_t *)table->numeric)[at] * table->step;
     case NUMERIC_U16:
         return (double)((const uint16_t *)table->numeric)[at] * table->step;
-    default:
+    case NUMERIC_F64:
         return ((const double *)table->numeric)[at];
     }
+    return 0.0;
 }
 
 /* Returns 0, or -1 when memory ran out; free_tabular_plan() may be called in any case. */

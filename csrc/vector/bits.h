@@ -6,6 +6,8 @@
 #include <string.h>
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
+/* A function in a header that not every file with the header calls. */
+#define SHARED static __attribute__((unused))
 
 ALWAYS_INLINE uint32_t bits_f32(float value) {
     uint32_t bits;

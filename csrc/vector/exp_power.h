@@ -1,5 +1,5 @@
-/* exp and powers in double, from elementary operations only: loops over them vectorise, and every
- * lane has the bits of a scalar evaluation. Float versions: loss_values.inc.h. */
+/* exp and powers in double and in float, from elementary operations only: loops over them
+ * vectorise, and every lane has the bits of a scalar evaluation. */
 #ifndef DPERM_EXP_POWER_H
 #define DPERM_EXP_POWER_H
 
@@ -80,6 +80,76 @@ ALWAYS_INLINE double power_f64(double x, double p) {
     double result = exp_f64(rest * 0.6931471805599453 + p * log_m);
     result = (result * two_to_f64(half)) * two_to_f64(other);
     return x > 0.0 && x <= DBL_MAX ? result : x; /* 0, infinity, NaN */
+}
+
+/* a(z) with atanh(s)/s = 1 + z a(z), z = s^2 in [0, 1/9]; adds an error below 2e-16. */
+ALWAYS_INLINE double atanh_series_f64(double z) {
+    double z2 = z * z;
+    double even = 0.08435350330548605;
+    double odd = 0.05161334635249541;
+    even = even * z2 + 0.0675117123587855;
+    odd = odd * z2 + 0.07686637438179002;
+    even = even * z2 + 0.09091130554209872;
+    odd = odd * z2 + 0.11111106278964857;
+    even = even * z2 + 0.14285714338330496;
+    odd = odd * z2 + 0.19999999999780063;
+    even = even * z2 + 0.33333333333333487;
+    return even + odd * z;
+}
+
+#define LARGEST_EXP_F32 87.0F
+
+ALWAYS_INLINE float two_to_f32(float shifted) {
+    return from_bits_f32((bits_f32(shifted) + 127) << 23);
+}
+
+/* exp(x) for -87 <= x <= 87, relative error below 3e-7; smaller x is clamped, NaN stays NaN. Same
+ * method as exp_f64; the polynomial is good to 8e-9. */
+ALWAYS_INLINE float exp_f32(float x) {
+    x = x < -87.0F ? -87.0F : x;
+    float shifted = x * 1.44269504F + SHIFT_F32;
+    float k = shifted - SHIFT_F32;
+    float r = (x - k * 0.693359375F) - k * -2.12194440e-4F;
+    float r2 = r * r;
+    float even = 0.00139262508F * r2 + 0.0416665542F;
+    float odd = 0.00836323288F * r2 + 0.166665767F;
+    float reduced = ((even * r2 + odd * r) + 0.5F) * r2 + r;
+    return (reduced + 1.0F) * two_to_f32(shifted);
+}
+
+/* x^p for x >= 0 and 0 < p <= 2 as in power_f64, relative error below 1e-6. p is split into its
+ * leading 12 bits and the rest. */
+ALWAYS_INLINE float power_f32(float x, double p) {
+    const uint32_t sqrt_half = 0x3f3504f3;
+    const float p_high = from_bits_f32(bits_f32((float)p) & 0xfffff000);
+    const float p_low = (float)(p - (double)p_high);
+    const float base = x > 0.0F ? x : 1.0F;
+    const int tiny = base < FLT_MIN;
+    const uint32_t bits = bits_f32(tiny ? base * 0x1p24F : base);
+    const uint32_t exponent = (bits - sqrt_half + (UINT32_C(256) << 23)) >> 23; /* k + 256 */
+    const float m = from_bits_f32(bits - ((exponent - 256) << 23));
+    float k = (float)(int32_t)exponent - (tiny ? 256.0F + 24.0F : 256.0F);
+
+    float s = (m - 1.0F) / (m + 1.0F);
+    float z = s * s;
+    float a = (0.147899747F * z + 0.199943903F) * z + 0.333333425F;
+    float log_m = 2.0F * (s + s * (z * a));
+
+    float product = k * p_high;
+    float whole = (product + SHIFT_F32) - SHIFT_F32;
+    float rest = (product - whole) + k * p_low;
+    whole = whole < -250.0F ? -250.0F : whole;
+    float half = 0.5F * whole + SHIFT_F32;
+    float other = (whole - (half - SHIFT_F32)) + SHIFT_F32;
+    float result = exp_f32(rest * 0.693147181F + (float)p * log_m);
+    result = (result * two_to_f32(half)) * two_to_f32(other);
+    return x > 0.0F && x <= FLT_MAX ? result : x;
+}
+
+/* a(z) with atanh(s)/s = 1 + z a(z), z = s^2 in [0, 1/9]; adds an error below 2e-8. */
+ALWAYS_INLINE float atanh_series_f32(float z) {
+    float z2 = z * z;
+    return (0.13425749F * z2 + 0.200037803F) * z + (0.141183099F * z2 + 0.333333202F);
 }
 
 #endif

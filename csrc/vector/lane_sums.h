@@ -1,7 +1,7 @@
 /* The partial sums, or slots, of a dense row's product with the weights.
  *
  * The kernels for dense rows add products up in ACCUMULATORS accumulators of `lanes` lanes, see
- * dot() and unit_offset() in dense_rows.inc.h. Column j has the same slot in every row. A row
+ * dot() and unit_offset() in dense_block.h. Column j has the same slot in every row. A row
  * that is not dense gets the bits of the dense one when it adds its products up slot by slot in the
  * order of columns, as 0 changes no sum, and then the slots up as fold() does. */
 #ifndef DPERM_LANE_SUMS_H

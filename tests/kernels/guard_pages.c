@@ -78,14 +78,17 @@ static int run_kernel(const struct kernel_table *kernels, enum real_type type,
         kept == COLUMN_ROWS && !rows->batch && !rows->multiplicity && !pass->n_classes;
     if (kept != DENSE_ROWS && !in_columns)
         return run_pass(kernels, type, rows, pass, n_threads, out);
-    const struct route *route = &kernels->routes[in_columns        ? COLUMN_ROWS
-                                                 : pass->n_classes ? SOFTMAX_ROWS
-                                                                   : DENSE_ROWS][pass->kind];
-    if (!route->kernel[type])
+    const struct route *routes = in_columns        ? kernels->dense[type]->columns
+                                 : pass->n_classes ? kernels->softmax[type]
+                                                   : kernels->dense[type]->rows;
+    const int is_precise = pass->kind == PASS_gradient_sum && pass->precise && type == REAL_F32;
+    const struct route *route =
+        is_precise ? &kernels->dense[REAL_F64]->precise_gradient_sum : &routes[pass->kind];
+    if (!route->kernel)
         return run_pass(kernels, type, rows, pass, n_threads, out);
     const size_t used = arenas_used;
     const int64_t bytes = route->workspace_bytes ? route->workspace_bytes(rows, pass) : 0;
-    route->kernel[type](rows, 0, rows->n_rows, pass, out, guarded((size_t)bytes));
+    route->kernel(rows, 0, rows->n_rows, pass, out, guarded((size_t)bytes));
     arenas_used = used;
     return 0;
 }
@@ -96,8 +99,8 @@ static int run_descent(const struct kernel_table *kernels, enum real_type type,
     if (rows->source)
         return run_sgd_block(kernels, type, rows, settings, block);
     const size_t used = arenas_used;
-    kernels->sgd_steps[type](rows, settings, block,
-                             guarded((size_t)kernels->sgd_workspace_bytes(rows)));
+    kernels->sgd[type]->steps(rows, settings, block,
+                              guarded((size_t)kernels->sgd[type]->workspace_bytes(rows)));
     arenas_used = used;
     return 0;
 }
@@ -140,9 +143,9 @@ static void run_smoothing(const struct kernel_table *kernels, int64_t n) {
     double *u = random_doubles(&guards, n), forward, backward;
     for (int64_t reach = 1; reach <= n + 1; reach += 3) {
         smoother.reach = reach;
-        kernels->chunk_ends(&smoother, v, n, &forward, &backward);
+        kernels->smoothing->chunk_ends(&smoother, v, n, &forward, &backward);
     }
-    kernels->smooth_chunk(&smoother, v, n, forward, backward, u);
+    kernels->smoothing->smooth_chunk(&smoother, v, n, forward, backward, u);
 }
 
 /* Runs all passes over new rows. */

@@ -211,7 +211,7 @@ static void run_softmax(const struct passes *passes) {
         put_real(passes->type, classes, i, (double)below(program, n_classes));
     rows.y = classes;
     for (int kind = 0; kind < N_PASSES; kind++)
-        if (passes->kernels->routes[SOFTMAX_ROWS][kind].kernel[passes->type]) {
+        if (passes->kernels->softmax[passes->type][kind].kernel) {
             pass.kind = (enum pass_kind)kind;
             rows.weights = weights_in_turn(passes, kind + passes->dimension);
             run_one(passes, &rows, "softmax", pass);

@@ -208,9 +208,9 @@ static void make_columns(const struct program *program, const struct kernel_tabl
     kept->columns = (struct columns_matrix){columns, d};
     kept->source =
         (struct row_source){.matrix = &kept->columns,
-                            .expand = kernels->expand_columns[type],
+                            .expand = kernels->dense[type]->expand_columns,
                             .representation = COLUMN_ROWS,
-                            .find_norms = kernels->routes[DENSE_ROWS][PASS_row_norms].kernel[type]};
+                            .find_norms = kernels->dense[type]->rows[PASS_row_norms].kernel};
     set_shape(kept, type, n, d);
 }
 

@@ -133,8 +133,8 @@ static void run_smoothing(int64_t length) {
         }
     const double *v = random_doubles(&same_bits, length);
     double *smoothed = random_doubles(&same_bits, length);
-    kernels->chunk_ends(&smoother, v, length, &forward, &backward);
-    kernels->smooth_chunk(&smoother, v, length, forward, backward, smoothed);
+    kernels->smoothing->chunk_ends(&smoother, v, length, &forward, &backward);
+    kernels->smoothing->smooth_chunk(&smoother, v, length, forward, backward, smoothed);
     snprintf(name_of_case, sizeof name_of_case, "smoothing of %lld ", (long long)length);
     print_reals("from the left", &forward, 1);
     print_reals("from the right", &backward, 1);

@@ -24,7 +24,7 @@ def test_a_loss_without_its_cases_does_not_compile(tmp_path):
     assert listed.read_text().count(last) == 1
     check = [CC, "-std=c11", *AS_BUILT, *BASELINE["baseline"], "-DKERNEL_LEVEL=baseline", "-fsyntax-only"]
     check += ["-Wno-unknown-pragmas", "-Werror=switch", "-I", sources]
-    check += [sources / "dispatch" / "kernel_instances.c"]
+    check += [sources / "loss" / "loss_instances.c"]
     assert run(*check).returncode == 0
     listed.write_text(listed.read_text().replace(last, f"    DO(LOSS_NEW, WITH) \\\n{last}"))
     failed = run(*check)

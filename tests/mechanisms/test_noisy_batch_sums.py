@@ -26,7 +26,6 @@ from dperm.mechanisms.noise import gaussian_draw, gaussian_integers
 from dperm.mechanisms.random_source import SeededSource, random_bits
 from dperm.mechanisms.release import Releaser
 from dperm.mechanisms.sampling import poisson_draw
-from dperm.objective.gradients import noisy_batch_sums
 from dperm.private_values.transform import Transform
 
 N, D, STEPS = 3000, 40, 7
@@ -62,7 +61,7 @@ def door(steps=STEPS, multiplier=2.0, random_state=4, neighbors="add_or_remove")
 
 def sums_of(obj, releaser, sampling="poisson", multiplier=2.0, steps=STEPS, size=700, bits=3, clip=0.5, **kw):
     batches = SecretBatches(sampling, random_bits(bits), size, obj.n_public)
-    return noisy_batch_sums(releaser, obj, batches, multiplier, clip=clip, steps=steps, **kw)
+    return releaser.noisy_batch_sums(obj, batches, multiplier, clip=clip, steps=steps, **kw)
 
 
 def at_some_weights(noisy_sum, shape, steps=STEPS):
@@ -138,7 +137,7 @@ def test_all_steps_are_charged_before_anything_is_drawn():
     releaser._bits = RandomBits(Watched(np.random.default_rng(1)))
     bits = RandomBits(Watched(np.random.default_rng(2)))
     batches = SecretBatches("poisson", bits, 700, N)
-    noisy_sum = noisy_batch_sums(releaser, objective(), batches, 2.0, clip=0.5, steps=STEPS)
+    noisy_sum = releaser.noisy_batch_sums(objective(), batches, 2.0, clip=0.5, steps=STEPS)
     assert releaser.budget.spent_units == STEPS
     assert not drawn
     at_some_weights(noisy_sum, (D,))
@@ -159,7 +158,7 @@ def test_no_noise_is_drawn_and_no_batch_after_the_last():
     releaser = door(multiplier=0.0)
     releaser._bits = noise
     batches = SecretBatches("poisson", sample, 700, N)
-    at_some_weights(noisy_batch_sums(releaser, objective(), batches, 0.0, clip=0.5, steps=STEPS), (D,))
+    at_some_weights(releaser.noisy_batch_sums(objective(), batches, 0.0, clip=0.5, steps=STEPS), (D,))
     twin = random_bits(2)
     for rows, _ in zip(SecretBatches("poisson", twin, 700, N), range(STEPS), strict=False):
         rows._among(N, N)
@@ -192,7 +191,7 @@ def test_a_broken_source_ends_the_run_with_its_error(error, which, threads):
     else:
         bits = broken
     batches = SecretBatches("poisson", bits, 700, N)
-    noisy_sum = noisy_batch_sums(releaser, objective(threads=threads), batches, 2.0, clip=0.5, steps=STEPS)
+    noisy_sum = releaser.noisy_batch_sums(objective(threads=threads), batches, 2.0, clip=0.5, steps=STEPS)
     if error is None and which == "sample":  # constant bits give a sample
         noisy_sum(np.zeros(D))
         return

@@ -70,7 +70,7 @@ cdef class ColumnsSource(MatrixSource):
         self.source.matrix = &self.matrix
         self.source.representation = <representation>REPRESENTATION_COLUMNS
         self.dtype = arrays[0].dtype
-        self.source.expand = chosen.expand_columns[<int>(REAL_F32 if self.dtype == np.float32 else REAL_F64)]
+        self.source.expand = chosen.dense[<int>(REAL_F32 if self.dtype == np.float32 else REAL_F64)].expand_columns
         self.shape = arrays[0].size, len(arrays)
         self.size = arrays[0].size * len(arrays)
 

@@ -102,12 +102,15 @@ cdef extern from "kernel_table.h" nogil:
                                     int64_t count, void *x_out)
 
     struct route:
-        pass_fn *kernel[2]
+        pass_fn *kernel
+
+    struct dense_kernels:
+        route rows[1]
+        expand_columns_fn *expand_columns
 
     struct kernel_table:
         const char *instruction_set
-        route routes[1][1]
-        expand_columns_fn *expand_columns[2]
+        const dense_kernels *dense[2]
 
     const char *kernels_available(int index)
     const kernel_table *kernels_choose(const char *name)

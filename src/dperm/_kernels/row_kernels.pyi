@@ -11,7 +11,6 @@ Integers = NDArray[np.int64]
 LossSpec = tuple[int, float, float]
 
 LOSS_KINDS: dict[str, int]
-SOFTMAX: int
 
 def instruction_sets() -> list[str]: ...
 def instruction_set() -> str: ...

@@ -110,7 +110,7 @@ cdef class DenseRows:
             self.rows.norms = &norms[0]
         else:
             (<MatrixSource?>x).source.find_norms = \
-                chosen.routes[0][<int>PASS_row_norms].kernel[<int>self.type]
+                chosen.dense[<int>self.type].rows[<int>PASS_row_norms].kernel
 
     def row_norms(self, int n_threads):
         """Norms (n_rows,) of the rows, NaN for rows that are not finite."""
@@ -402,7 +402,9 @@ cdef object as_doubles(array):
 
 cdef const double *doubles(array) except? NULL:
     """The address of the numbers of `as_doubles`; NULL for None."""
-    return NULL if array is None else <const double *>start_of(array)
+    if array is None:
+        return NULL
+    return <const double *>start_of(array)
 
 
 include "noisy_batch_sums.pxi"

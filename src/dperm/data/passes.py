@@ -2,9 +2,6 @@
 
 :meth:`dperm.data.rows.Rows.run` executes a pass, by a method of the compiled `DenseRows`; ``kernel_table.h``
 documents what kernels compute. ``loss_spec`` is ``Loss.kernel``, and ``w`` has the shape of the weights.
-
-To add a pass, add a class here, its kernels, and a method of :class:`dperm.Objective` that exposes it. The
-representations of records need no change.
 """
 
 from __future__ import annotations

@@ -1,0 +1,3 @@
+/* The losses: compiled once per instruction set. */
+#include "loss/loss_derivatives.h"
+#include "loss/loss_values.h"

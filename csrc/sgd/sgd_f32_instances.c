@@ -1,0 +1,4 @@
+/* Stochastic gradient descent on dense rows of type float: compiled once per instruction set. */
+#define REAL_IS_F32 0 /* the arithmetic */
+#define VALUE_IS_F32 1
+#include "sgd/dense_sgd.h"

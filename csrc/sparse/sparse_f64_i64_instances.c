@@ -1,0 +1,7 @@
+/* The kernels for sparse rows of doubles with 64-bit column indices: compiled once per
+ * instruction set. */
+#define REAL_IS_F32 0
+#define VALUE_IS_F32 0
+#define INDEX_IS_I32 0
+#define SPARSE_KERNELS sparse_kernels_f64_i64
+#include "sparse/sparse_kernels.h"
