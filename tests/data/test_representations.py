@@ -1,5 +1,6 @@
 """Every representation of the same records gives the sums and fits of the matrix in memory, bit for bit."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -147,7 +148,7 @@ def scaling(d):
 
 
 def images(o):
-    return Transform(image(o.dimension), 1.2)
+    return replace(image(o.dimension), row_norm=1.2)
 
 
 def mapped_gradient(o, w):

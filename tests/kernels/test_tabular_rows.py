@@ -52,7 +52,7 @@ def passes(rows, loss, w, direction, threads=1, batch=None):
     return exact_passes(rows, loss, w, direction, threads, batch) | {
         "coordinates": coordinate_integers(rows, loss, w, 0.3, CLIP, GRID, threads),
         "moments": run(rows, "moment_sums", threads, clip=2.0**30, **moments),
-        "gram": run(rows, "gram_sum", threads, loss=loss, w=None, target_factor=0.0, **moments),
+        "gram": run(rows, "gram_sum", threads, loss=loss, w=None, rounding=(ROW_NORM, 2.0**-18)),
     }
 
 
@@ -176,11 +176,12 @@ def test_second_moments(instruction_set, parts):
 
     def moments(rows):
         common = {"inner_bound": ROW_NORM, "grid": 2.0**-18}
-        plain = {"w": None, "target_factor": 0.5, "target_centre": 0.25, "target_limit": 0.75}
-        hessian = {"w": w, "target_factor": 0.0, "upper": True}
+        rounding = ROW_NORM, 2.0**-18
+        plain = {"w": None, "target": (0.5, 0.25, 0.75), "rounding": rounding}
+        hessian = {"w": w, "upper": True, "rounding": rounding}
         return {
-            "gram": run(rows, "gram_sum", 2, loss="logistic", **plain, **common),
-            "hessian": run(rows, "gram_sum", 2, loss="logistic", **hessian, **common),
+            "gram": run(rows, "gram_sum", 2, loss="logistic", **plain),
+            "hessian": run(rows, "gram_sum", 2, loss="logistic", **hessian),
             "norms through a matrix": run(rows, "norms_through", 2, matrix=matrix, **common),
             "scaled norms": run(rows, "norms_scaled", 2, column_scales=np.arange(1.0, len(w) + 1.0)),
         }

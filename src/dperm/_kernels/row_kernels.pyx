@@ -246,17 +246,20 @@ cdef class DenseRows:
         value.clip, value.grid = clip, grid
         return self.run(&value, &self.rows, n_threads)
 
-    def gram_sum(self, loss_spec, w, double inner_bound, double grid, int n_threads, double target_factor=0.0,
-                 double target_centre=0.0, double target_limit=INFINITY, bint upper=False, column_scales=None,
-                 batch=None):
-        """Upper triangle of the sum of outer products; w is None for unweighted rows."""
+    def gram_sum(self, loss_spec, w, tuple rounding not None, int n_threads, tuple target=None, bint upper=False,
+                 column_scales=None, batch=None):
+        """Upper triangle of the sum of outer products; w is None for unweighted rows.
+
+        rounding: inner_bound and grid. target: factor, centre and limit of a last column; None for none.
+        """
         cdef kernel_pass value = new_pass(PASS_gram_sum, loss_spec)
         cdef dense_rows rows = self.among(batch)
         w, column_scales = as_doubles(w), as_doubles(column_scales)
         self.set_weights(&value, w)
-        value.inner_clip, value.grid, value.upper = inner_bound, grid, upper
-        value.target_factor, value.target_centre, value.target_limit = target_factor, target_centre, target_limit
-        value.column_scales = doubles(column_scales)
+        value.inner_clip, value.grid = rounding
+        if target is not None:
+            value.target_factor, value.target_centre, value.target_limit = target
+        value.upper, value.column_scales = upper, doubles(column_scales)
         return self.run(&value, &rows, n_threads)
 
     def moment_sums(self, double inner_bound, double grid, double clip, int n_threads, column_scales=None,
