@@ -81,7 +81,8 @@ static int run_kernel(const struct kernel_table *kernels, enum real_type type,
     const struct route *routes = in_columns        ? kernels->dense[type]->columns
                                  : pass->n_classes ? kernels->softmax[type]
                                                    : kernels->dense[type]->rows;
-    const int is_precise = pass->kind == PASS_gradient_sum && pass->precise && type == REAL_F32;
+    const int is_precise =
+        kept == DENSE_ROWS && pass->kind == PASS_gradient_sum && pass->precise && type == REAL_F32;
     const struct route *route =
         is_precise ? &kernels->dense[REAL_F64]->precise_gradient_sum : &routes[pass->kind];
     if (!route->kernel)

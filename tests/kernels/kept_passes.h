@@ -102,7 +102,7 @@ static void run_sums(const struct passes *passes, struct dense_rows rows, struct
 }
 
 static void run_losses(const struct passes *passes) {
-    static const double parameters[N_LOSS_KINDS] = {0, 0, 0, .5, 0, .3, .25, 1.3, 1.6, 0, 2, 3};
+    static const double parameters[N_LOSS_KINDS] = {0, 0, 0, .5, 0, .3, .25, 1.3, 1.6, 0};
     for (int kind = 0; kind < N_LOSS_KINDS; kind++) {
         struct loss loss = {(enum loss_kind)kind, parameters[kind], INFINITY};
         if (passes->extent != THOROUGH && kind != LOSS_LOGISTIC && kind != LOSS_HUBER)

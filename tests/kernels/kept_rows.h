@@ -160,8 +160,7 @@ static void make_sparse(const struct program *program, enum real_type type, enum
                 ((int64_t *)columns)[at++] = place % d;
         }
     free(stored);
-    const struct sparse_matrix sparse = {values,    starts, columns, n,   d,
-                                         starts[n], type,   index,   NULL};
+    const struct sparse_matrix sparse = {values, starts, columns, n, d, starts[n], type, index};
     int64_t row = 0;
     stop_if(sparse_check(&sparse, &row) != SPARSE_SOUND);
     keep_sparse(&sparse, kept);
