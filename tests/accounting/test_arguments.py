@@ -1,7 +1,9 @@
 """Every public function names the argument that it rejects, for every kind of bad value."""
 
+import importlib
 import inspect
 import math
+import pkgutil
 import warnings
 from decimal import Decimal
 from fractions import Fraction
@@ -9,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dperm import accounting
+import dperm.accounting
 from dperm.accounting import paper
 from dperm.accounting._checks import check_steps
 from dperm.errors import PrivacyWarning
@@ -103,8 +105,17 @@ BAD = [math.nan, -1, -math.inf, "1", True, 1j, Decimal("0.5"), [1], np.array([1.
 BAD += [10**400, -(10**400), 10**5000, Fraction(10**400), Fraction(1, 10**400)]
 
 
+MODULES = [
+    importlib.import_module(f"dperm.accounting.{each.name}")
+    for each in pkgutil.iter_modules(dperm.accounting.__path__)
+]
+
+
 def function_of(name):
-    return getattr(paper, name[6:]) if name.startswith("paper.") else getattr(accounting, name)
+    if name.startswith("paper."):
+        return getattr(paper, name[6:])
+    found = (vars(module).get(name) for module in [dperm.accounting, *MODULES])
+    return next(each for each in found if callable(each))
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -142,7 +153,7 @@ def test_extreme_numbers_are_refused(name, extreme):
 
 
 def test_the_table_is_complete():
-    public = [*accounting.__all__, *(f"paper.{name}" for name in paper.__all__)]
+    public = [*dperm.accounting.__all__, *(f"paper.{name}" for name in paper.__all__)]
     functions = {name for name in public if inspect.isfunction(function_of(name))}
     ledgers = {"check_ledger", "export_ledger", "ledger_names", "ledger_report", "open_ledger"}
     lists = {"paper.random_round_bound", "paper.round_probabilities"}  # in test_theorem_schedules.py
