@@ -95,7 +95,7 @@ def test_files_are_not_read_into_memory(tmp_path):
     work = f"a_pass(scan_parquet({path!r}, label='y', chunk_rows={chunk_rows}), {width}, 3)"
     growth, tables = numbers_of(READ, prepare, WATCH, work, GROWTH, POOL)
     chunk = 4 * chunk_rows * (width + 2)  # targets are doubles
-    assert tables < 3 * chunk + width * ((1 << 16) + READ_BUFFER) + 1e6
+    assert tables < 3 * chunk + width * ((1 << 16) + READ_BUFFER) + 2e6
     assert growth < 30e6  # allocators keep much of what was freed
 
 
@@ -145,7 +145,7 @@ def test_a_parquet_file_takes_chunks_and_two_pages_a_column(tmp_path, dtype, com
     parquet.write_table(written, tmp_path / "t.parquet", compression=compression)
     source = f"scan_parquet({str(tmp_path / 't.parquet')!r}, label='y', chunk_rows={buffer_rows - 1000})"
     bound = 3 * buffer_rows * (width * x.itemsize + 8) + (width + 1) * ((2 << 20) + READ_BUFFER) + 1e6
-    assert bound < 0.8 * written.nbytes
+    assert bound < 0.9 * written.nbytes
     assert highest_pool(source, width) < bound
 
 
