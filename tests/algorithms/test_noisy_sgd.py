@@ -160,7 +160,9 @@ def test_all_steps_are_charged_before_the_first_draw(algorithm, monkeypatch):
     assert kinds[0] == result.n_iter
     assert set(kinds[1:]) == {"draw"}
     budget = events[0][1]
-    assert budget.spent_units == budget.total_units == result.n_iter
+    assert (
+        budget.spent_units == result.n_iter <= budget.total_units
+    )  # of rrpsgd: the largest number of rounds
 
 
 def test_float_noise_is_stated():
