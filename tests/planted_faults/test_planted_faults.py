@@ -15,7 +15,7 @@ from planted_faults.faults import PYTHON, C, Fault
 from reference.source_code import ROOT
 
 BUILD_TOOLS = ("cc", "cython", "meson", "ninja")
-MODULES = ("mapped_file", "record_kernels", "row_kernels", "samplers")
+MODULES = ("record_kernels", "row_kernels", "samplers")
 #: A build that takes a fraction of the time, with the same results: one instruction set, less optimisation.
 QUICK_BUILD = [
     Fault("", "csrc/meson.build", "if host_machine.cpu_family() == 'x86_64'", "if false", ""),
