@@ -51,7 +51,7 @@ def test_the_records_are_those_of_the_csv_module(tmp_path_factory, rows, end, bl
 
 @settings(max_examples=100, deadline=None)
 @given(
-    cells=st.lists(st.tuples(CELL.filter(bool), CELL), min_size=1, max_size=8),
+    cells=st.lists(st.tuples(CELL.filter(str.strip), CELL), min_size=1, max_size=8),
     style=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
     block_bytes=BLOCKS,
 )
@@ -140,3 +140,19 @@ def test_cells_of_megabytes(tmp_path, block_bytes):
     source = scan_csv(tmp_path / "t.csv", label="y", columns=["a"], block_bytes=block_bytes)
     assert np.array_equal(np.concatenate(list(source.matrices()))[:, 0], np.arange(2000))
     assert source.targets().sum() == 1000
+
+
+@pytest.mark.parametrize("cell", ["", " ", "     ", '" "', " NA", "NA "])
+def test_a_cell_of_spaces_is_missing(tmp_path, cell):
+    (tmp_path / "t.csv").write_text(f"a,b,y\n1,x,1\n{cell},{cell},1\n")
+    schema = Schema([Numeric("a", 0, 2, missing="column"), Categorical("b", ["x", "NA"], "NA", "zero")])
+    matrices = list(scan_csv(tmp_path / "t.csv", label="y", schema=schema).matrices())
+    rows = np.vstack([each.to_dense() for each in matrices])
+    assert rows[:, :3].tolist() == [[0.5, 0, 1], [0, 1, 0]]  # a, whether it is missing, b = x
+    assert rows[1, 3] == ("NA" in cell)  # a text like any other
+
+
+def test_a_wrong_cell_is_quoted_as_it_is(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,y\n1,,1\n\n,   1  2 ,1\n")
+    with pytest.raises(DataError, match=r"line 4 \(row 1\), column 'b': expected a number, got '   1  2 '"):
+        list(scan_csv(tmp_path / "t.csv", label="y").matrices())

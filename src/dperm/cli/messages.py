@@ -80,7 +80,7 @@ def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def _exit(code: int, message: str) -> typer.Exit:
-    words = " ".join(message.split())
+    words = " ".join(map(str.strip, message.splitlines()))  # spaces in a quoted cell stay
     typer.echo(f"dperm: {words if len(words) <= _LONGEST else words[:_LONGEST] + '...'}", err=True)
     return typer.Exit(code)
 

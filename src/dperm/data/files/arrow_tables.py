@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import glob
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,8 @@ Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 _READ_BYTES = 1 << 18  # buffer for the pages of a Parquet column
 _SHARE_BYTES = 1 << 20  # the least text that a thread parses of a block
+
+_BLANKS = range(2, 65)  # numbers of spaces in a cell that is missing; files of fixed width fill up cells
 
 _INDEX = re.compile(r"__index_level_\d+__")  # pandas' name of an index without one
 _OTHER_COLUMNS = ". Name other columns, or set delimiter=...."
@@ -177,6 +180,7 @@ class CsvTables:
                 column_types=dict(self.column_types),
                 # "NA" and the like mean a missing number, but are ordinary text elsewhere.
                 strings_can_be_null=False,
+                null_values=_missing_numbers(),
                 decimal_point=self.decimal,
             ),
         )
@@ -188,7 +192,8 @@ class CsvTables:
             self._parsed(block.text, header, block.broken, block_size=len(block.text), use_threads=False)
         except pyarrow().ArrowException as found:
             serial = found
-        fault = csv_fault(serial, header.names) or csv_fault(error, header.names)
+        fault = csv_fault(serial, header.names, block.text, self.delimiter)
+        fault = fault or csv_fault(error, header.names)
         if fault is None:
             return error
         return DataError(f"{fault.place(path, block, first_row, self.delimiter)}{fault.problem}. {CORRECT}")
@@ -257,12 +262,24 @@ def csv_type(column: SchemaColumn) -> Any:
     return {str: arrow.string(), int: arrow.int64(), bool: arrow.bool_()}[type(column.categories[0])]
 
 
+@functools.cache
+def _missing_numbers() -> list[str]:
+    """Texts that mean a missing number: pyarrow's, also next to a space, and spaces alone."""
+    words = pyarrow().csv.ConvertOptions().null_values
+    return [
+        *words,
+        *(f" {each}" for each in words),
+        *(f"{each} " for each in words),
+        *map(" ".__mul__, _BLANKS),
+    ]
+
+
 def empty_texts_missing(table: Any) -> Any:
-    """The table with empty strings replaced by nulls."""
+    """The table with strings that are empty, or hold nothing but spaces, replaced by nulls."""
 
     def without_empty(column: Any) -> Any:
         compute = pyarrow().compute
-        empty = compute.equal(column, "")
+        empty = compute.or_(compute.equal(column, ""), compute.utf8_is_space(column))
         if not compute.any(empty).as_py():
             return column
         return compute.if_else(empty, pyarrow().scalar(None, column.type), column)

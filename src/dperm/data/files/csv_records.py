@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -180,8 +182,13 @@ def _line_of_row(text: bytes, row: int, delimiter: str) -> int:
     return start
 
 
-def csv_fault(error: Exception, names: Sequence[str]) -> CsvFault | None:
-    """The fault that pyarrow reports in a text with columns `names`; None for other errors."""
+def csv_fault(
+    error: Exception, names: Sequence[str], text: Any = b"", delimiter: str = ","
+) -> CsvFault | None:
+    """The fault that pyarrow reports in a text with columns `names`; None for other errors.
+
+    A cell is quoted as it is in the text, from which pyarrow strips spaces.
+    """
     found = _FAULT.search(str(error))
     if found is None:
         return None
@@ -190,8 +197,12 @@ def csv_fault(error: Exception, names: Sequence[str]) -> CsvFault | None:
         return CsvFault(
             row, f": a line has {found['found']} cells, expected {found['expected']}: {found['line']!r}"
         )
-    problem = f", column {names[int(found['column'])]!r}: expected {_KINDS.get(found['kind'], found['kind'])}"
-    cell = found["cell"]
+    column, cell = int(found["column"]), found["cell"]
+    problem = f", column {names[column]!r}: expected {_KINDS.get(found['kind'], found['kind'])}"
+    if row is not None and cell is not None:
+        with contextlib.suppress(csv.Error, UnicodeDecodeError, StopIteration, IndexError):
+            lines = csv.reader(io.StringIO(bytes(text).decode(), newline=""), delimiter=delimiter)
+            cell = next(itertools.islice(filter(None, lines), row, None))[column]
     if cell is not None:
         problem += f", got {cell if len(cell) <= _MAX_SHOWN else f'{cell[:_MAX_SHOWN]}...'!r}"
     return CsvFault(row, problem)

@@ -156,7 +156,7 @@ def scan_csv(
 
     Notes
     -----
-    An empty cell is missing. Words such as ``NA``, ``null`` and ``NaN`` mean missing numbers, but are taken
+    A cell that is empty or holds only spaces is missing. Words such as ``NA``, ``null`` and ``NaN`` mean missing numbers, but are taken
     literally as categories and as labels that are text.
 
     A cell that begins with a quote ends with the next one. Within it, two quotes stand for one, and
