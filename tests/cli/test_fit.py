@@ -52,6 +52,21 @@ def read_model():
 
 
 class TestFit:
+    def test_records_without_a_label_are_left_out(self, run):
+        whole = people().assign(survey=np.arange(2000) % 3)
+        whole.loc[::7, "income"] = None
+        models = []
+        for name, table in (("gaps.csv", whole), ("gaps.parquet", whole), ("full.csv", whole.dropna())):
+            table.to_parquet(name, index=False) if "parquet" in name else table.to_csv(name, index=False)
+            drop = [] if name == "full.csv" else ["--drop-missing-labels"]
+            weights = ["--weight-column", "survey", "--weight-bound", 2, "--epsilon", "inf"]
+            fit(run, name, *weights, *drop, "--model", "model.json", "--force")
+            models.append(read_model().coef_)
+            run("evaluate", "model.json", name, "--exact", *drop)
+        assert all(np.array_equal(each, models[2]) for each in models)
+        options = ["--drop-missing-labels", "--neighbors", "replace_one"]
+        assert "is for neighbors='add_or_remove'" in fit(run, "gaps.csv", *options, code=1).stderr
+
     @pytest.mark.parametrize("data", ["people.csv", "people.parquet"])
     def test_the_model_predicts_and_the_statement_is_printed(self, run, data):
         output = fit(run, data, "--model", "model.json").stdout
@@ -235,7 +250,8 @@ class TestErrors:
         wrong = "age.csv, line 2 (row 0), column 'age': expected a number, got 'old'. Correct the file"
         self.fails(run, wrong, "age.csv")
         people().assign(income=None).to_csv("income.csv", index=False)
-        self.fails(run, "column 'income' holds no label at row 0", "income.csv")
+        missing = "column 'income' holds no label at row 0. --drop-missing-labels leaves such records out"
+        self.fails(run, missing, "income.csv")
 
     def test_files_under_a_wrong_name(self, run):
         people().to_parquet("table.csv", index=False)

@@ -73,6 +73,13 @@ WeightColumn = Annotated[
 WeightBound = Annotated[
     float | None, typer.Option(help="Public bound at which the weights in that column are clipped.")
 ]
+DropMissingLabels = Annotated[
+    bool,
+    typer.Option(
+        "--drop-missing-labels",
+        help="Leave out records whose label is missing. Costs no privacy: each is decided by itself.",
+    ),
+]
 Solver = Annotated[str, typer.Option(help="An algorithm of dperm.algorithms, or auto.")]
 L2 = Annotated[float, typer.Option(help="Ridge strength on the scale of the mean loss.")]
 Model = Annotated[Path | None, typer.Option("--model", "-o", help="Where to write the model.")]
@@ -102,6 +109,7 @@ def fit(
     class_weight: ClassWeight = None,
     weight_column: WeightColumn = None,
     weight_bound: WeightBound = None,
+    drop_missing_labels: DropMissingLabels = False,
     solver: Solver = "auto",
     l2: L2 = 0.0,
     settings: Settings = None,
@@ -120,12 +128,19 @@ def fit(
 ) -> None:
     """Fit a linear model to a table, with a differential privacy guarantee."""
     from dperm.cli.models import check_terms, make, target_of, write
-    from dperm.cli.targets import load_described, load_weights, weight_arguments, without_weights
+    from dperm.cli.targets import (
+        droppable,
+        load_described,
+        load_weights,
+        weight_arguments,
+        without_weights,
+    )
 
     # Everything that can fail without the fit fails before the charge.
     description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
     description = without_weights(description, weight_column, weight_bound, target)
     account = _charged(ledger, file, model)
+    drop = droppable(drop_missing_labels, neighbors, account)
     terms = {
         "epsilon": epsilon,
         "delta": delta,
@@ -142,12 +157,12 @@ def fit(
         check_writable(model, force=force, size=4096 + 64 * description.n_columns, reads=reads)
     with interrupted_after_charge(account):
         with opened(data, separator, header, decimal) as inputs:
-            X, y = load_described(inputs, target, screen, description)
-            weights = None if weight_column is None else load_weights(inputs, weight_column)
+            X, y = load_described(inputs, target, screen, description, drop)
+            weights = None if weight_column is None else load_weights(inputs, weight_column, target, drop)
         other = None
         if test is not None:
             with opened([test], separator, header, decimal) as inputs:
-                other = load_described(inputs, target, screen, description)
+                other = load_described(inputs, target, screen, description, drop)
         n = len(y) if n_public is None else n_public
         check_terms(screen, epsilon, delta, n)
         fitted.fit(X, y, sample_weight=weights)
@@ -196,6 +211,7 @@ def tune(
     class_weight: ClassWeight = None,
     weight_column: WeightColumn = None,
     weight_bound: WeightBound = None,
+    drop_missing_labels: DropMissingLabels = False,
     solver: Solver = "auto",
     settings: Settings = None,
     neighbors: Neighbors = None,
@@ -210,12 +226,19 @@ def tune(
 ) -> None:
     """Choose the best of several settings and fit a model with them, in one charge."""
     from dperm.cli.models import check_terms, grid_of, make, target_of, write
-    from dperm.cli.targets import load_described, load_weights, weight_arguments, without_weights
+    from dperm.cli.targets import (
+        droppable,
+        load_described,
+        load_weights,
+        weight_arguments,
+        without_weights,
+    )
     from dperm.search import PrivateSearch
 
     description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
     description = without_weights(description, weight_column, weight_bound, target)
     account = _charged(ledger, file, model)
+    drop = droppable(drop_missing_labels, neighbors, account)
     candidates = grid_of(estimator, grid)
     terms = target.arguments | weight_arguments(target, class_weight, weight_bound) | {"n_public": n_public}
     base = make(estimator, solver, settings or [], schema=description, **terms)
@@ -225,8 +248,8 @@ def tune(
         check_writable(model, force=force, size=4096 + 64 * description.n_columns, reads=reads)
     with interrupted_after_charge(account):
         with opened(data, separator, header, decimal) as inputs:
-            X, y = load_described(inputs, target, screen, description)
-            weights = None if weight_column is None else load_weights(inputs, weight_column)
+            X, y = load_described(inputs, target, screen, description, drop)
+            weights = None if weight_column is None else load_weights(inputs, weight_column, target, drop)
         n = len(y) if n_public is None else n_public
         check_terms(screen, epsilon, delta, n)
         search.fit(X, y, sample_weight=weights)

@@ -37,7 +37,11 @@ _TABLES = (*_PARQUET, ".csv", ".tsv", ".txt")
 _SEPARATORS = ",;\t|"
 _BLOCK_BYTES, _BLOCK_ROWS = 1 << 24, 1 << 17
 _HEADER_BYTES = 1 << 20
-_CORRECT = "Correct the file, or say how it is written: --separator, --decimal."
+#: Advice in terms of options, by that in terms of arguments.
+_ADVICE = {
+    CORRECT: "Correct the file, or say how it is written: --separator, --decimal.",
+    "drop_missing_labels=True": "--drop-missing-labels",
+}
 
 
 def _by_arrow(codec: str) -> Callable[[Path], Any]:
@@ -168,7 +172,9 @@ def opened(
                 message = re.sub(r", line (\d+)(?= \(row|: )", lambda m: f", line {int(m[1]) - 1}", message)
             for path, name in shown.items():
                 message = message.replace(path, name)
-            raise DataError(message.replace(CORRECT, _CORRECT)) from None
+            for advice, own in _ADVICE.items():
+                message = message.replace(advice, own)
+            raise DataError(message) from None
 
 
 def _common_type(types: set[Any]) -> Any:

@@ -18,7 +18,7 @@ import typer
 
 from dperm.accounting import open_ledger
 from dperm.cli.budget import File, Force
-from dperm.cli.fit import Data, Decimal, Header, LedgerName, Neighbors, Separator
+from dperm.cli.fit import Data, Decimal, DropMissingLabels, Header, LedgerName, Neighbors, Separator
 from dperm.cli.inputs import Inputs, files_named, opened
 from dperm.cli.messages import check_writable, interrupted_after_charge
 from dperm.cli.screen import Screen, command
@@ -202,6 +202,7 @@ def evaluate(
         list[str] | None,
         typer.Option(help="Such as accuracy or roc_auc; may be repeated. Fewer metrics have less noise."),
     ] = None,
+    drop_missing_labels: DropMissingLabels = False,
     neighbors: Neighbors = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="JSON file to write, for reports.")] = None,
     force: Force = False,
@@ -214,7 +215,7 @@ def evaluate(
     """Evaluate a model on records that it was not fitted to, with noise, for a privacy budget."""
     from dperm import metrics
     from dperm.cli.models import check_terms, feature_types, in_classes, read, target_named
-    from dperm.cli.targets import load
+    from dperm.cli.targets import droppable, load
 
     if exact and (ledger is not None or epsilon is not None):
         raise typer.BadParameter("--exact spends no budget: leave out --epsilon and --ledger")
@@ -222,6 +223,7 @@ def evaluate(
         raise typer.BadParameter("give --epsilon and --delta, or --exact for numbers that are not private")
     terms = (math.inf, _UNUSED_DELTA) if epsilon is None or delta is None else (epsilon, delta)
     account = None if ledger is None else open_ledger(file, ledger)
+    drop = droppable(drop_missing_labels, neighbors, account)
     fitted, target = read(model)
     target = target_named(fitted, target, label)
     if out is not None:
@@ -229,7 +231,7 @@ def evaluate(
     with interrupted_after_charge(account, "evaluation"):
         with opened(data, separator, header, decimal) as inputs:
             others = [name for name in inputs.names if name != target.column]
-            X, y = load(inputs, target, screen, feature_types(fitted, others), fitted.schema)
+            X, y = load(inputs, target, screen, feature_types(fitted, others), fitted.schema, drop)
             y = in_classes(fitted, y)
         if not exact:
             check_terms(screen, *terms, len(y))

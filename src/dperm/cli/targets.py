@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.accounting import PrivacyLedger
+from dperm.accounting.ledger.terms import relation_of
 from dperm.cli.inputs import Inputs
 from dperm.cli.screen import Screen
 from dperm.data.files.arrow_tables import csv_type, pyarrow
@@ -19,6 +21,7 @@ from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.schema import Schema
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
+from dperm.estimators.input_checks import check_droppable
 
 Array = NDArray[Any]
 
@@ -199,24 +202,34 @@ def check_described(inputs: Inputs, schema: Schema, target: Target) -> None:
         )
 
 
+def droppable(drop: bool, neighbors: str | None, ledger: PrivacyLedger | None) -> bool:
+    """Whether to leave out records without a label; raises ValueError under replace_one."""
+    if drop:
+        check_droppable(relation_of(neighbors, ledger))
+    return drop
+
+
 def load_described(
-    inputs: Inputs, target: Target, screen: Screen, schema: Schema
+    inputs: Inputs, target: Target, screen: Screen, schema: Schema, drop: bool = False
 ) -> tuple[TabularMatrix, NDArray[Any]]:
     """All records of files whose columns are all described."""
     check_described(inputs, schema, target)
-    return load(inputs, target, screen, schema_types(schema), schema)
+    return load(inputs, target, screen, schema_types(schema), schema, drop)
 
 
 def load(
-    inputs: Inputs, target: Target, screen: Screen, types: Mapping[str, Any], schema: Schema | None
+    inputs: Inputs,
+    target: Target,
+    screen: Screen,
+    types: Mapping[str, Any],
+    schema: Schema | None,
+    drop: bool = False,
 ) -> tuple[Any, NDArray[Any]]:
-    """All records, encoded by the schema as they are read, and the column to predict.
+    """All records, or with `drop` those with a label, encoded as they are read, and the column to predict.
 
     Without a schema, the records are a matrix of the columns in `types`.
     """
-    label_type = getattr(pyarrow(), target.arrow_type)()
-    tables = inputs.tables(dict(types) | {target.column: label_type})
-    source, parts, row = RecordFiles(tables, target.column, schema), [], 0
+    source, parts, row = _source(inputs, target, types, schema, drop), [], 0
     with screen.reading("reading", inputs.n_bytes) as show:
         for matrix, cells in source.labelled_matrices():
             parts.append((matrix, target.read(cells, row)))
@@ -231,6 +244,14 @@ def load(
     numeric = np.concatenate([each.numeric for each in matrices])
     codes = np.concatenate([each.codes for each in matrices])
     return first.with_rows(numeric, codes), np.concatenate(targets)
+
+
+def _source(
+    inputs: Inputs, target: Target, types: Mapping[str, Any], schema: Schema | None, drop: bool
+) -> RecordFiles:
+    label_type = getattr(pyarrow(), target.arrow_type)()
+    source = RecordFiles(inputs.tables(dict(types) | {target.column: label_type}), target.column, schema)
+    return source.labelled() if drop else source
 
 
 def weight_arguments(target: Target, of_classes: Sequence[str] | None, bound: float | None) -> dict[str, Any]:
@@ -286,7 +307,8 @@ def without_weights(schema: Schema, column: str | None, bound: float | None, tar
     return with_columns(schema, features_of(schema, column).columns, ignored)
 
 
-def load_weights(inputs: Inputs, column: str) -> NDArray[Any]:
-    """The weights of all records; NaN where one is missing."""
-    cells = inputs.table({column: pyarrow().float64()}).column(column)
-    return Numbers(column).read(np.asarray(cells.to_numpy()), 0)
+def load_weights(inputs: Inputs, column: str, target: Target, drop: bool) -> NDArray[Any]:
+    """The weights of all records that `load` reads; NaN where one is missing."""
+    tables = _source(inputs, target, {column: pyarrow().float64()}, None, drop).tables.only((column,))
+    cells = [each.column(0).to_numpy(zero_copy_only=False) for each in tables.batches(threads=True)]
+    return Numbers(column).read(np.concatenate(cells), 0)

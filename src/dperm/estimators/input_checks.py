@@ -6,7 +6,8 @@ import functools
 import inspect
 import math
 import numbers
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import NoneType
 from typing import Any, cast
 
@@ -15,10 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
+from dperm.accounting.ledger.records import rows_of
 from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms.fit import check_number_is_no_secret
 from dperm.data import RecordFiles, TabularMatrix
 from dperm.data.dask_collections import is_dask_collection
+from dperm.data.files.record_files import DROP
+from dperm.data.schema.table_columns import ArrayColumn, as_cells
 from dperm.data.sparse import as_csr, is_sparse
 from dperm.errors import DataError, ExactSizeWarning, PrivacyWarning, warn_caller
 from dperm.estimators.dask_input import found_labels, mapped_targets
@@ -222,6 +226,57 @@ def warn_of_exact_number(neighbors: Neighbours, ledger: PrivacyLedger | None) ->
             "there is one more or less. Pass n_public=..., a number that is publicly known, rounded or exact",
             ExactSizeWarning,
         )
+
+
+@contextmanager
+def missing_labels_named(y: Any) -> Iterator[None]:
+    """Turn what numpy and scikit-learn raise for missing labels into a DataError that says what to do."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        missing = np.zeros(0) if y is None or is_dask_collection(y) or np.ndim(y) != 1 else _missing(y)
+        if not missing.any():
+            raise
+        raise DataError(f"y holds no label at row {int(missing.argmax())}{DROP}") from error
+
+
+def _missing(y: Any) -> NDArray[np.bool_]:
+    return ArrayColumn("y", as_cells("y", y)).missing()
+
+
+def check_droppable(neighbors: Neighbours) -> None:
+    """Raise ValueError if leaving out records changes a number of records that is public."""
+    if neighbors is Neighbours.REPLACE_ONE:
+        raise ValueError(
+            "drop_missing_labels is for neighbors='add_or_remove': under replace_one the number of records "
+            "is public, but not how many have a label. Give the others any label, and 0 as sample_weight"
+        )
+
+
+def labelled(neighbors: Neighbours, X: Any, y: Any, *others: Any) -> tuple[Any, ...]:
+    """`X`, `y` and further arrays or None, without the records that have no label.
+
+    Whether a record is left out depends on that record alone, so what is left of neighbouring data differs in
+    one record at most.
+
+    Raises
+    ------
+    ValueError
+        Under replace_one; for a Dask collection.
+    """
+    check_droppable(neighbors)
+    if isinstance(X, RecordFiles):
+        return X.labelled(), y, *others
+    if is_dask_collection(X):
+        raise ValueError("drop_missing_labels is for records in memory or in files: use dropna of Dask")
+    rows = np.flatnonzero(~_missing(y))
+
+    def kept(each: Any) -> Any:
+        if isinstance(each, Mapping):  # a table
+            return {name: rows_of(as_cells(name, cells), rows) for name, cells in each.items()}
+        return each if each is None else rows_of(each, rows)
+
+    return tuple(map(kept, (X, y, *others)))
 
 
 def sound_matrix(X: Any) -> Any:

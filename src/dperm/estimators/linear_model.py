@@ -38,7 +38,9 @@ from dperm.estimators.input_checks import (
     class_codes,
     class_labels,
     is_private,
+    labelled,
     labels_of,
+    missing_labels_named,
     row_scales,
     warn_of_exact_number,
     with_targets,
@@ -115,6 +117,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         sample_weight: ArrayLike | None = None,
         *,
         counts: ArrayLike | None = None,
+        drop_missing_labels: bool = False,
     ) -> Self:
         """Fit the model to records ``X`` with labels or real targets ``y``.
 
@@ -133,6 +136,9 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
             How many records each row stands for, as :func:`dperm.data.aggregate` returns it; not for files or
             Dask collections. Neighbouring data differ in one record, not in one row: somebody's row with a
             count of 300 is protected like 300 records.
+        drop_missing_labels : bool, default=False
+            Leave out records without a label or target instead of refusing them. That costs no privacy, since
+            each is decided by itself; under add_or_remove only.
 
         Returns
         -------
@@ -157,7 +163,12 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         ((1, 2), 1.0, 1.0)
         """
         fitted = self._unfitted()
-        fitted._solve(fitted._objective(X, y, counts, sample_weight))
+        if drop_missing_labels:
+            relation = relation_of(self.neighbors, self.ledger)
+            X, y, counts, sample_weight = labelled(relation, X, y, counts, sample_weight)
+        with missing_labels_named(y):
+            objective = fitted._objective(X, y, counts, sample_weight)
+        fitted._solve(objective)
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails leaves the model as it was
         return self
 

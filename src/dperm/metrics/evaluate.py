@@ -17,6 +17,7 @@ from dperm.accounting.units import check_target, gaussian_noise_multiplier
 from dperm.algorithms.settings import positive_or_infinite
 from dperm.data.files.record_files import RecordFiles
 from dperm.estimators.design import files_for
+from dperm.estimators.input_checks import labelled, missing_labels_named
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.release import Releaser
@@ -47,6 +48,7 @@ def evaluate(
     loss_bound: float | Mapping[str, float] | None = None,
     bins: int = 16,
     counts: ArrayLike | None = None,
+    drop_missing_labels: bool = False,
     ledger: PrivacyLedger | None = None,
     neighbors: str | None = None,
     random_state: RandomState = None,
@@ -78,6 +80,8 @@ def evaluate(
         Number of bins of the scores. More bins follow the curve more closely, but have more noise.
     counts : array_like of int, optional
         Multiplicity of each row. Neighbouring data differ in one record.
+    drop_missing_labels : bool, default=False
+        Leave out records without a label or target; under add_or_remove only.
     ledger : PrivacyLedger, optional
         Charged once, before the noise is drawn; for instance the part of a split that holds the records.
     neighbors : {"add_or_remove", "replace_one"}, optional
@@ -132,7 +136,10 @@ def evaluate(
     gaussian_scale(sigma, joint.grid)  # refuses noise that does not fit the grid
     if isinstance(X, RecordFiles):
         X = files_for(model, X)
-    total, n_records = sum_over(joint, X, y, counts)
+    if drop_missing_labels:
+        X, y, counts = labelled(relation, X, y, counts)
+    with missing_labels_named(y):
+        total, n_records = sum_over(joint, X, y, counts)
     private = None if exact else joint.bounded(total, n_records)
     facts = _public_facts(judge, plan, bins) | ({"n": n_records} if settings.size_known else {})
     release = Releaser(

@@ -20,6 +20,7 @@ from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import units_as_float
 from dperm.data.dask_collections import is_dask_collection
+from dperm.estimators.input_checks import labelled, missing_labels_named
 from dperm.estimators.mixins import PrivacyDiagram, StoredWithoutLedger
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.release import Releaser
@@ -161,6 +162,7 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         sample_weight: ArrayLike | None = None,
         *,
         counts: ArrayLike | None = None,
+        drop_missing_labels: bool = False,
     ) -> Self:
         """Search among the candidates with records ``X`` and labels or real targets ``y``.
 
@@ -174,6 +176,8 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
             `estimator`. Not for files.
         counts : (n_samples,) array_like of int, optional
             How many records each row stands for; not with pipelines, nor with ``neighbors="replace_one"``.
+        drop_missing_labels : bool, default=False
+            Leave out records without a label or target, as the estimators do.
 
         Returns
         -------
@@ -201,8 +205,11 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         """
         candidates = Candidates(self.estimator, self.candidates)
         terms, source = self._terms(len(candidates)), random_source(self.random_state)
+        if drop_missing_labels:
+            X, y, counts, sample_weight = labelled(terms.neighbors, X, y, counts, sample_weight)
         records = Records(X, y, counts, sample_weight)
-        _check_data(records, candidates, terms.neighbors)
+        with missing_labels_named(y):
+            _check_data(records, candidates, terms.neighbors)
         scoring = scoring_of(self.scoring, candidates.model, weighted=sample_weight is not None)
         plan = search_plan(self.method, terms)
         share = _share("validation_share", self.validation_share)

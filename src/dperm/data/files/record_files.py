@@ -18,6 +18,7 @@ from dperm.data.dense import ColumnsMatrix
 from dperm.data.files.arrow_tables import (
     CsvTables,
     KeptTables,
+    LabelledTables,
     ParquetTables,
     Paths,
     Tables,
@@ -42,6 +43,8 @@ Encoder = Callable[[Labels], NDArray[Any]]
 # Size of a chunk of numbers: large enough to be read efficiently, small enough for the cache.
 _CHUNK_BYTES = 1 << 25
 _CSV_BLOCK_BYTES = 1 << 24
+#: What to do about records without a label.
+DROP = ". drop_missing_labels=True leaves such records out, which costs no privacy: each is decided by itself"
 _SCAN = "scan the files with columns=, the names of those that the model was fitted to"
 
 
@@ -156,8 +159,8 @@ def scan_csv(
 
     Notes
     -----
-    A cell that is empty or holds only spaces is missing. Words such as ``NA``, ``null`` and ``NaN`` mean missing numbers, but are taken
-    literally as categories and as labels that are text.
+    A cell that is empty or holds only spaces is missing. Words such as ``NA``, ``null`` and ``NaN`` mean
+    missing numbers, but are taken literally as categories and as labels that are text.
 
     A cell that begins with a quote ends with the next one. Within it, two quotes stand for one, and
     delimiters and line breaks are text. A quote that is never closed, and text behind a closing quote, are
@@ -262,6 +265,11 @@ class RecordFiles:
             return dataclasses.replace(self, tables=dataclasses.replace(self.tables, kept=whole))
         return dataclasses.replace(self, tables=KeptTables(self.tables, kept))
 
+    def labelled(self) -> RecordFiles:
+        """The records that have a label."""
+        tables = LabelledTables(self.tables, self.label, self.tables.names)
+        return dataclasses.replace(self, tables=tables)
+
     def blocks(self) -> Iterator[Any]:
         """The records as stored in the files, without labels, in consecutive record batches."""
         return dataclasses.replace(self, tables=self.tables.only(tuple(self._names())))._batches()
@@ -308,7 +316,7 @@ class RecordFiles:
         missing = cells != cells if cells.dtype.kind == "f" else cells == np.array(None)
         if missing.any():
             row = first_row + int(np.argmax(missing))
-            raise DataError(f"column {self.label!r} holds no label at row {row}")
+            raise DataError(f"column {self.label!r} holds no label at row {row}{DROP}")
         return cells
 
     def matrices(self) -> Iterator[Any]:

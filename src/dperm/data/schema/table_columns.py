@@ -238,7 +238,7 @@ def read_columns(table: Any, names: Sequence[str], ignored: Sequence[str] = ()) 
         return _array_columns(table, names)
     if isinstance(table, Mapping):
         check_names(list(table), names, ignored, advice=_OTHERS)
-        columns: list[TableColumn] = [ArrayColumn(name, _as_cells(name, table[name])) for name in names]
+        columns: list[TableColumn] = [ArrayColumn(name, as_cells(name, table[name])) for name in names]
         _check_lengths(columns, [len(table[name]) for name in names])
         return columns
     frame = as_frame(table)
@@ -289,7 +289,8 @@ def _array_columns(array: NDArray[Any], names: Sequence[str]) -> list[TableColum
     return [ArrayColumn(name, array[:, j]) for j, name in enumerate(names)]
 
 
-def _as_cells(name: str, values: Any) -> NDArray[Any]:
+def as_cells(name: str, values: Any) -> NDArray[Any]:
+    """A column as an array of one dimension; numbers beside texts stay numbers."""
     if isinstance(values, np.ma.MaskedArray):
         check_readable(**{name: values})
     cells = np.asarray(values)
