@@ -10,6 +10,7 @@ __all__ = [
     "BudgetExceededError",
     "CopyWarning",
     "DataError",
+    "DefaultBoundWarning",
     "ExactScoreWarning",
     "ExactSizeWarning",
     "InferenceWarning",
@@ -56,6 +57,10 @@ class ExactScoreWarning(PrivacyWarning):
 
 class ExactSizeWarning(PrivacyWarning):
     """The exact number of records is published, since no `n_public` was given."""
+
+
+class DefaultBoundWarning(PrivacyWarning):
+    """A public bound was not given, and a default that nobody chose clips the records to it."""
 
 
 class InferenceWarning(UserWarning):

@@ -4,16 +4,17 @@ from contextlib import contextmanager
 import pytest
 
 from dperm.accounting import Ledger
-from dperm.errors import ExactSizeWarning, SeededNoiseWarning
+from dperm.errors import DefaultBoundWarning, ExactSizeWarning, SeededNoiseWarning
 
 
 @contextmanager
 def no_warnings():
-    """Warnings are errors, except those of seeded noise and of a number of records that is not given."""
+    """Warnings are errors, except those of seeded noise and of public numbers that are not given."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", SeededNoiseWarning)
         warnings.simplefilter("ignore", ExactSizeWarning)
+        warnings.simplefilter("ignore", DefaultBoundWarning)
         yield
 
 

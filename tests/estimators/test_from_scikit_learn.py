@@ -20,6 +20,7 @@ def test_parameters_of_scikit_learn_are_refused_with_their_name_here(name):
 def test_the_threshold_of_scikit_learn_is_no_privacy_budget():
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (500, 2))
     with pytest.warns(PrivacyWarning, match=r"HuberRegressor\(threshold=\.\.\.\)"):
-        HuberRegressor(epsilon=1.35, target_bound=1.0, n_public=500).fit(X, X[:, 0])
+        HuberRegressor(epsilon=1.35, row_norm=1.3, target_bound=1.0, n_public=500).fit(X, X[:, 0])
     with warnings.catch_warnings(action="error", category=PrivacyWarning):
-        HuberRegressor(epsilon=1.35, threshold=0.5, target_bound=1.0, n_public=500).fit(X, X[:, 0])
+        model = HuberRegressor(1.35, threshold=0.5, row_norm=1.3, target_bound=1.0, n_public=500)
+        model.fit(X, X[:, 0])

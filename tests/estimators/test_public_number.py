@@ -1,4 +1,4 @@
-"""The number of records is published only where it was given, or with a warning; never that of a part."""
+"""Defaults for public knowledge warn: the number of records, the bounds on rows and on weights."""
 
 import warnings
 
@@ -9,7 +9,7 @@ import dperm
 from dperm import Objective
 from dperm.accounting import Ledger
 from dperm.algorithms import noisy_gd
-from dperm.errors import ExactSizeWarning
+from dperm.errors import DefaultBoundWarning, ExactSizeWarning
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (500, 2))
@@ -70,3 +70,18 @@ def test_where_records_are_replaced_the_size_of_a_part_is_public():
     part = Ledger(1.0, 1e-6, neighbors="replace_one").split({"a": 0.5, "b": 0.5})["a"]
     own, labels = part.take(X, Y)
     assert model(ledger=part).fit(own, labels).privacy_.public["n"] == len(labels)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, np.inf])
+def test_bounds_that_nobody_chose_clip_with_a_warning(epsilon):
+    with pytest.warns(DefaultBoundWarning, match=r"Pass row_norm=.*schema=") as caught:
+        silent = model(epsilon=epsilon, random_state=0).fit(X, Y)
+    assert [each.filename for each in caught if each.category is DefaultBoundWarning] == [__file__]
+    with warnings.catch_warnings(action="error", category=DefaultBoundWarning):
+        spoken = model(epsilon=epsilon, random_state=0, row_norm=1.0).fit(X, Y)
+        spoken.set_params(weight_bound=2.0).fit(X, Y, np.full(500, 2.0))
+    np.testing.assert_array_equal(silent.coef_, spoken.set_params(weight_bound=None).fit(X, Y).coef_)
+    with pytest.warns(DefaultBoundWarning, match="weights above 1 count as 1. Pass weight_bound="):
+        spoken.fit(X, Y, np.full(500, 2.0))
+    with pytest.warns(DefaultBoundWarning, match="row_norm"):
+        search(dperm.LogisticRegression(classes=[-1, 1])).fit(X, Y)

@@ -10,7 +10,7 @@ import dperm
 
 X = np.random.default_rng(0).normal(size=(2000, 5)) / 5
 y = np.where(X[:, 0] > 0, 1, 0)
-model = dperm.LogisticRegression(epsilon=2.0, delta=1e-5, classes=[0, 1], n_public=len(y))
+model = dperm.LogisticRegression(epsilon=2.0, delta=1e-5, row_norm=1.5, classes=[0, 1], n_public=len(y))
 with warnings.catch_warnings():
     warnings.simplefilter("error")
     model.fit(X, y)

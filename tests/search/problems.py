@@ -17,8 +17,8 @@ def records(n=400, d=3, seed=0):
 
 
 def model(**settings):
-    own = {"solver": "noisy_gd", "classes": [-1, 1], "n_threads": 1, "solver_options": {"steps": 30}}
-    return LogisticRegression(**(own | settings))
+    own = {"solver": "noisy_gd", "row_norm": 1.0, "classes": [-1, 1], "n_threads": 1}
+    return LogisticRegression(**(own | {"solver_options": {"steps": 30}} | settings))
 
 
 def search(candidates=GRID, epsilon=1.0, estimator=None, **settings):

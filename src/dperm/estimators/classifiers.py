@@ -44,7 +44,7 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
     row_norm : float, optional
         Public bound on the Euclidean norm of a row, intercept included. Longer rows are scaled down to it, in
         training and prediction alike. Choose it from what is known about the columns, not from the data.
-        Default: the schema's bound, or 1.0 without a schema.
+        Default: the schema's bound; without a schema 1.0, with a DefaultBoundWarning.
     schema : Schema, optional
         Public description of the table. With it, ``X`` is a data frame of raw records, here and in
         prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
@@ -78,8 +78,9 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
         A ledger refuses seeds.
     non_finite : {"raise", "zero"}, default="raise"
         Whether a record with NaN or infinity is an error or contributes zero.
-    weight_bound : float, default=1.0
-        Public bound on the `sample_weight` of `fit`, chosen without looking at the weights.
+    weight_bound : float, optional
+        Public bound on the `sample_weight` of `fit`, chosen without looking at the weights. Default: 1.0,
+        with a DefaultBoundWarning where there are weights.
     n_public : int, optional
         Public number of records, which sums are divided by; it may be rounded. By default the exact number,
         which is thereby published: under add_or_remove with an ExactSizeWarning, and refused for a part of a
@@ -145,7 +146,7 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
         random_state: RandomState = None,
         non_finite: str = "raise",
         class_weight: Mapping[Any, float] | str | None = None,
-        weight_bound: float = 1.0,
+        weight_bound: float | None = None,
         n_public: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -216,7 +217,7 @@ class LinearSVC(PrivateLinearClassifier):
     row_norm : float, optional
         Public bound on the Euclidean norm of a row, intercept included. Longer rows are scaled down to it, in
         training and prediction alike. Choose it from what is known about the columns, not from the data.
-        Default: the schema's bound, or 1.0 without a schema.
+        Default: the schema's bound; without a schema 1.0, with a DefaultBoundWarning.
     schema : Schema, optional
         Public description of the table. With it, ``X`` is a data frame of raw records, here and in
         prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
@@ -250,8 +251,9 @@ class LinearSVC(PrivateLinearClassifier):
         A ledger refuses seeds.
     non_finite : {"raise", "zero"}, default="raise"
         Whether a record with NaN or infinity is an error or contributes zero.
-    weight_bound : float, default=1.0
-        Public bound on the `sample_weight` of `fit`, chosen without looking at the weights.
+    weight_bound : float, optional
+        Public bound on the `sample_weight` of `fit`, chosen without looking at the weights. Default: 1.0,
+        with a DefaultBoundWarning where there are weights.
     n_public : int, optional
         Public number of records, which sums are divided by; it may be rounded. By default the exact number,
         which is thereby published: under add_or_remove with an ExactSizeWarning, and refused for a part of a
@@ -322,7 +324,7 @@ class LinearSVC(PrivateLinearClassifier):
         random_state: RandomState = None,
         non_finite: str = "raise",
         class_weight: Mapping[Any, float] | str | None = None,
-        weight_bound: float = 1.0,
+        weight_bound: float | None = None,
         n_public: int | None = None,
         verbose: int = 0,
     ) -> None:

@@ -24,7 +24,7 @@ from dperm.data.dask_collections import is_dask_collection
 from dperm.data.files.record_files import DROP
 from dperm.data.schema.table_columns import ArrayColumn, as_cells
 from dperm.data.sparse import as_csr, is_sparse
-from dperm.errors import DataError, ExactSizeWarning, PrivacyWarning, warn_caller
+from dperm.errors import DataError, DefaultBoundWarning, ExactSizeWarning, PrivacyWarning, warn_caller
 from dperm.estimators.dask_input import found_labels, mapped_targets
 
 _NUMBER = (numbers.Real, "a number")
@@ -41,7 +41,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
     "curvature": _NUMBER,
     "target_bound": _NUMBER_OR_NONE,
     "solver_options": ((Mapping, NoneType), "a mapping of keyword arguments or None"),
-    "weight_bound": _NUMBER,
+    "weight_bound": _NUMBER_OR_NONE,
     "class_weight": ((Mapping, str, NoneType), "a mapping of labels to weights, 'private' or None"),
     "ledger": ((PrivacyLedger, NoneType), "a ledger of dperm.accounting or None"),
     "verbose": ((numbers.Integral, np.bool_), "an integer"),
@@ -277,6 +277,23 @@ def labelled(neighbors: Neighbours, X: Any, y: Any, *others: Any) -> tuple[Any, 
         return each if each is None else rows_of(each, rows)
 
     return tuple(map(kept, (X, y, *others)))
+
+
+def warn_of_default_bounds(*, row_norm: bool, weight_bound: bool) -> None:
+    """Warn of public bounds that were not given, for which a default clips the records."""
+    if row_norm:
+        warn_caller(
+            "neither row_norm nor schema was given, so each row is scaled down to a norm of 1, its intercept "
+            "included. Pass row_norm=..., a bound that is publicly known: with columns between -1 and 1 that "
+            "is (number of columns + 1) ** 0.5. Or pass schema=..., which describes the columns",
+            DefaultBoundWarning,
+        )
+    if weight_bound:
+        warn_caller(
+            "weight_bound was not given, so weights above 1 count as 1. Pass weight_bound=..., a bound on "
+            "sample_weight that is publicly known",
+            DefaultBoundWarning,
+        )
 
 
 def sound_matrix(X: Any) -> Any:

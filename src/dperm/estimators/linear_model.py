@@ -42,6 +42,7 @@ from dperm.estimators.input_checks import (
     labels_of,
     missing_labels_named,
     row_scales,
+    warn_of_default_bounds,
     warn_of_exact_number,
     with_targets,
 )
@@ -79,7 +80,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
     n_threads: int | None
     random_state: RandomState
     non_finite: str
-    weight_bound: float
+    weight_bound: float | None
     n_public: int | None
     verbose: int
 
@@ -191,11 +192,15 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
             n_public=self.n_public,
             counts=counts,
             weights=sample_weight,
-            weight_bound=self.weight_bound,
+            weight_bound=self._weight_bound(),
             class_weight=self._weights_of_targets(),
         )
         if self.n_public is None and self._is_private():
             warn_of_exact_number(relation_of(self.neighbors, self.ledger), self.ledger)
+        warn_of_default_bounds(
+            row_norm=self.row_norm is None and self.schema is None,
+            weight_bound=self.weight_bound is None and sample_weight is not None,
+        )
         return objective
 
     def _check_parameters(self) -> None:
@@ -262,7 +267,8 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         --------
         >>> import tempfile
         >>> import dperm
-        >>> model = dperm.LinearSVC(classes=["no", "yes"]).fit([[0.0], [1.0]] * 50, ["no", "yes"] * 50)
+        >>> model = dperm.LinearSVC(row_norm=1.5, classes=["no", "yes"])
+        >>> model = model.fit([[0.0], [1.0]] * 50, ["no", "yes"] * 50)
         >>> path = tempfile.mkdtemp() + "/model.json"
         >>> model.save(path)
         >>> dperm.load(path).classes_.tolist()
@@ -305,7 +311,8 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         --------
         >>> import dperm
         >>> import onnx
-        >>> model = dperm.LogisticRegression(classes=[0, 1]).fit([[0.0], [1.0]] * 50, [0, 1] * 50)
+        >>> model = dperm.LogisticRegression(row_norm=1.5, classes=[0, 1])
+        >>> model = model.fit([[0.0], [1.0]] * 50, [0, 1] * 50)
         >>> [each.name for each in model.to_onnx().graph.output]
         ['label', 'probabilities']
         """
@@ -328,6 +335,9 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
 
     def _row_norm(self) -> float:
         return public_row_norm(self.row_norm, self.schema, self.fit_intercept)
+
+    def _weight_bound(self) -> float:
+        return 1.0 if self.weight_bound is None else self.weight_bound
 
     def _weights_of_targets(self) -> Mapping[float, float] | str | None:
         """Class weights, by the encoded target."""

@@ -48,7 +48,7 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
     row_norm : float, optional
         Public bound on the Euclidean norm of a row, intercept included. Longer rows are scaled down to it, in
         training and prediction alike. Choose it from what is known about the columns, not from the data.
-        Default: the schema's bound, or 1.0 without a schema.
+        Default: the schema's bound; without a schema 1.0, with a DefaultBoundWarning.
     schema : Schema, optional
         Public description of the table. With it, ``X`` is a data frame of raw records, here and in
         prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
@@ -78,8 +78,9 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
         A ledger refuses seeds.
     non_finite : {"raise", "zero"}, default="raise"
         Whether a record with NaN or infinity is an error or contributes zero.
-    weight_bound : float, default=1.0
-        Public bound on the `sample_weight` of `fit`, chosen without looking at the weights.
+    weight_bound : float, optional
+        Public bound on the `sample_weight` of `fit`, chosen without looking at the weights. Default: 1.0,
+        with a DefaultBoundWarning where there are weights.
     n_public : int, optional
         Public number of records, which sums are divided by; it may be rounded. By default the exact number,
         which is thereby published: under add_or_remove with an ExactSizeWarning, and refused for a part of a
@@ -148,7 +149,7 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
         n_threads: int | None = None,
         random_state: RandomState = None,
         non_finite: str = "raise",
-        weight_bound: float = 1.0,
+        weight_bound: float | None = None,
         n_public: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -221,7 +222,7 @@ class QuantileRegressor(PrivateLinearRegressor):
     row_norm : float, optional
         Public bound on the Euclidean norm of a row, intercept included. Longer rows are scaled down to it, in
         training and prediction alike. Choose it from what is known about the columns, not from the data.
-        Default: the schema's bound, or 1.0 without a schema.
+        Default: the schema's bound; without a schema 1.0, with a DefaultBoundWarning.
     schema : Schema, optional
         Public description of the table. With it, ``X`` is a data frame of raw records, here and in
         prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
@@ -251,8 +252,9 @@ class QuantileRegressor(PrivateLinearRegressor):
         A ledger refuses seeds.
     non_finite : {"raise", "zero"}, default="raise"
         Whether a record with NaN or infinity is an error or contributes zero.
-    weight_bound : float, default=1.0
-        Public bound on the `sample_weight` of `fit`, chosen without looking at the weights.
+    weight_bound : float, optional
+        Public bound on the `sample_weight` of `fit`, chosen without looking at the weights. Default: 1.0,
+        with a DefaultBoundWarning where there are weights.
     n_public : int, optional
         Public number of records, which sums are divided by; it may be rounded. By default the exact number,
         which is thereby published: under add_or_remove with an ExactSizeWarning, and refused for a part of a
@@ -318,7 +320,7 @@ class QuantileRegressor(PrivateLinearRegressor):
         n_threads: int | None = None,
         random_state: RandomState = None,
         non_finite: str = "raise",
-        weight_bound: float = 1.0,
+        weight_bound: float | None = None,
         n_public: int | None = None,
         verbose: int = 0,
     ) -> None:

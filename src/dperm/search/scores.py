@@ -171,7 +171,7 @@ def _weighted(plain: Scoring, model: PrivateLinearModel, of_records: bool) -> Sc
     weights, classes = [float(each) for each in of_classes.values()], getattr(model, "classes", None)
     if classes is None or any(label not in of_classes for label in classes):
         weights.append(1.0)
-    weight_bound = float(model.weight_bound) if of_records else 1.0
+    weight_bound = float(model._weight_bound()) if of_records else 1.0
     bound, grid = _on_grid(plain.largest * weight_bound * max(weights))
     weighted = replace(plain, name=f"{plain.name}, weighted", bound=bound, grid=grid)
     return replace(weighted, weight_bound=weight_bound, of_classes=of_classes)

@@ -199,7 +199,7 @@ class ClosedLedger(PrivacyLedger):
     >>> import pickle
     >>> from dperm import LogisticRegression
     >>> from dperm.accounting import Ledger
-    >>> model = LogisticRegression(classes=[0, 1], ledger=Ledger(3.0, 1e-5, name="patients"))
+    >>> model = LogisticRegression(row_norm=1.5, classes=[0, 1], ledger=Ledger(3.0, 1e-5, name="patients"))
     >>> model = pickle.loads(pickle.dumps(model.fit([[0.0], [1.0]] * 50, [0, 1] * 50)))
     >>> model.ledger
     ClosedLedger('patients')

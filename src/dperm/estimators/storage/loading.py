@@ -81,7 +81,7 @@ def load(
     --------
     >>> import os, tempfile
     >>> import dperm
-    >>> model = dperm.LogisticRegression(classes=[0, 1]).fit([[0.0], [1.0]] * 50, [0, 1] * 50)
+    >>> model = dperm.LogisticRegression(row_norm=1.5, classes=[0, 1]).fit([[0.0], [1.0]] * 50, [0, 1] * 50)
     >>> path = os.path.join(tempfile.mkdtemp(), "model.json")
     >>> model.save(path)
     >>> bool((dperm.load(path).coef_ == model.coef_).all())
