@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,14 +11,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.ledger.terms import relation_of
 from dperm.algorithms.fit import FitResult
-from dperm.data.dask_collections import is_dask_collection
 from dperm.data.dense import row_products
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.schema import Schema
@@ -462,55 +460,3 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
         scores = self.decision_function(X)
         best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])
-
-
-class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
-    """A linear regressor: a subclass chooses the loss, given the bound on the targets."""
-
-    target_bound: float | None
-
-    @abstractmethod
-    def _loss(self, target_bound: float) -> Loss:
-        """The loss, for targets in ``[-target_bound, target_bound]``."""
-
-    def _problem(self, X: Any, y: Any) -> tuple[Loss, Any, Any]:
-        if self.non_finite != "zero" or isinstance(X, RecordFiles) or is_dask_collection(X):
-            X, y = training_data(self, X, y, y_numeric=True)
-        else:
-            y = column_or_1d(y, dtype=np.float64)  # the objective ignores records that are not finite
-            X, _ = training_data(self, X, np.where(np.isfinite(y), y, 0.0), y_numeric=True)
-        return self._loss(self._public_target_bound()), X, y
-
-    def _set_weights(self, coef: NDArray[np.float64], intercept: NDArray[np.float64]) -> None:
-        self.coef_, self.intercept_ = coef, float(intercept)
-
-    @by_blocks
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Prediction for each row, shape ``(n_samples,)``; rows are scaled as in training.
-
-        Examples
-        --------
-        >>> import dperm
-        >>> import numpy as np
-        >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
-        >>> model = dperm.HuberRegressor(epsilon=8.0, row_norm=1.3, target_bound=2.0, random_state=0)
-        >>> model.fit(X, X @ [2.0, -1.0]).predict([[0.5, 0.0], [0.0, 0.5]]).round(1)
-        array([ 1. , -0.5])
-        """
-        check_is_fitted(self)
-        return self._scaled_products(X, self.coef_, self.intercept_)
-
-    def _public_target_bound(self) -> float:
-        if self.target_bound is not None:
-            return self.target_bound
-        if self._is_private():
-            raise ValueError(
-                "target_bound must be given: a public bound on |y|, in the unit of y, chosen from domain "
-                "knowledge and not from the data; targets beyond it are clipped"
-            )
-        return math.inf
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = self._is_private()
-        return tags

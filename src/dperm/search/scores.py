@@ -18,7 +18,8 @@ from dperm.data.tabular import TabularMatrix
 from dperm.data.targets import Multiplicity, Weights
 from dperm.errors import DataError
 from dperm.estimators.input_checks import finite_rows
-from dperm.estimators.linear_model import PrivateLinearModel, PrivateLinearRegressor
+from dperm.estimators.linear_model import PrivateLinearModel
+from dperm.estimators.regressors import PrivateLinearRegressor
 from dperm.private_values.bounded import Bounded
 
 
