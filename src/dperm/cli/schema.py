@@ -179,7 +179,7 @@ def show(screen: Screen, path: Annotated[Path, typer.Argument(help="TOML file.")
     table = Table("column", "values", "features")
     for column in schema.columns:
         if isinstance(column, Numeric):
-            values = f"{column.low:g} to {column.high:g}"
+            values = f"{column.shown(column.low)} to {column.shown(column.high)}"
         else:
             values = f"{len(column.categories)} categories"
         table.add_row(Text(column.name), values, str(len(column.feature_names)))

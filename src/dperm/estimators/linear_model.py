@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -122,7 +122,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
 
         Parameters
         ----------
-        X : (n_samples, n_features) array_like, TabularMatrix, RecordFiles, or data frame with a `schema`
+        X : array_like of shape (n_samples, n_features), TabularMatrix, RecordFiles, or frame with a `schema`
             float32 or float64 arrays in C order are read in place. Files hold the targets as well.
         y : (n_samples,) array_like, or None with files
             Labels for a classifier. Real numbers for a regressor, clipped at `target_bound`.
@@ -136,8 +136,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
             Dask collections. Neighbouring data differ in one record, not in one row: somebody's row with a
             count of 300 is protected like 300 records.
         drop_missing_labels : bool, default=False
-            Leave out records without a label or target instead of refusing them. That costs no privacy, since
-            each is decided by itself; under add_or_remove only.
+            Leave out records without a label. Each is decided by itself, so that costs no privacy.
 
         Returns
         -------
@@ -156,8 +155,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         >>> import numpy as np
         >>> X = np.random.default_rng(0).uniform(-0.5, 0.5, (5000, 2))
         >>> ledger = dperm.accounting.Ledger(epsilon=3.0, delta=1e-6)
-        >>> model = dperm.LinearSVC(epsilon=1.0, row_norm=1.3, classes=["no", "yes"], ledger=ledger)
-        >>> model = model.fit(X, np.where(X[:, 0] > 0, "yes", "no"))
+        >>> model = dperm.LinearSVC(row_norm=1.3, classes=[0, 1], ledger=ledger).fit(X, X[:, 0] > 0)
         >>> model.coef_.shape, model.privacy_.epsilon, ledger.spent
         ((1, 2), 1.0, 1.0)
         """
@@ -165,9 +163,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         if drop_missing_labels:
             relation = relation_of(self.neighbors, self.ledger)
             X, y, counts, sample_weight = labelled(relation, X, y, counts, sample_weight)
-        with missing_labels_named(y):
-            objective = fitted._objective(X, y, counts, sample_weight)
-        fitted._solve(objective)
+        fitted._solve(fitted._objective(X, y, counts, sample_weight))
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails leaves the model as it was
         return self
 
@@ -176,7 +172,8 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
     ) -> Objective:
         """The validated objective of `fit`; sets the attributes that depend on `X` and `y` alone."""
         self._check_parameters()
-        loss, X, targets = self._problem(X, y)
+        with missing_labels_named(y):
+            loss, X, targets = self._problem(X, y)
         objective = Objective(
             loss,
             X,
@@ -295,10 +292,8 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         ------
         NotFittedError
             Before `fit`.
-        ImportError
-            If onnx is not installed.
         ValueError
-            For labels or column names that ONNX cannot represent.
+            For labels, column names, dates or hashed texts, which ONNX cannot represent.
 
         Notes
         -----
@@ -358,13 +353,11 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
     @classmethod
     @functools.cache  # a search prices and copies each candidate several times
     def _get_param_names(cls) -> list[str]:
-        names: list[str] = super()._get_param_names()
-        return names
+        return cast(list[str], super()._get_param_names())
 
     def __sklearn_clone__(self) -> Self:
         warn_of_search(self)
-        clone: Self = super().__sklearn_clone__()
-        return clone
+        return cast(Self, super().__sklearn_clone__())
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -288,7 +288,7 @@ def csv_type(column: SchemaColumn) -> Any:
     """Arrow type of a column of a schema in a CSV file."""
     arrow = pyarrow()
     if isinstance(column, Numeric):
-        return arrow.float64()
+        return arrow.float64() if column.unit is None else arrow.string()
     return {str: arrow.string(), int: arrow.int64(), bool: arrow.bool_()}[type(column.categories[0])]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
@@ -16,12 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm.data.schema.dates import UNITS, bucket, date_text, moment, units_of
 from dperm.data.schema.table_columns import Category, Codes, TableColumn
 from dperm.errors import DataError
 
 Numbers = NDArray[np.float64]
 
 TRANSFORMS = ("none", "log1p")
+_RULES = ("error", "zero", "column")  # for missing numbers
 MAX_CATEGORIES = 65_535  # codes have 16 bits, and one of them means "no category"
 
 
@@ -59,6 +62,9 @@ class Numeric:
     [[0.25], [1.0]]
     >>> Numeric("income", 0, 1e6, transform="log1p", bins=3).feature_names
     ('income<99', '99<=income<9999.01', 'income>=9999.01')
+    >>> since = Numeric("since", "2000-01-01", "2010-01-01", unit="day")
+    >>> Schema([since]).encode({"since": ["2005-01-01", "2030-12-31"]}).to_dense().round(4).tolist()
+    [[0.5001], [1.0]]
     """
 
     name: str
@@ -67,9 +73,12 @@ class Numeric:
     transform: str = "none"
     bins: int | Sequence[float] | None = None
     missing: str | float = "error"
+    unit: str | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        if self.unit is not None:
+            self._count_units()
         for bound in ("low", "high"):
             _set_real(self, bound, getattr(self, bound))
         if not (self.low < self.high and math.isfinite(self.high - self.low)):
@@ -83,6 +92,33 @@ class Numeric:
             )
         self._check_bins()
         self._check_missing()
+
+    def _count_units(self) -> None:
+        """Replace dates by numbers of units."""
+        if self.unit not in UNITS:
+            raise ValueError(
+                f"column {self.name!r}: unit must be one of {', '.join(UNITS)}, got {self.unit!r}"
+            )
+        for each in ("low", "high", "missing", "bins"):
+            value = getattr(self, each)
+            if each == "bins" and isinstance(value, list | tuple):
+                object.__setattr__(self, each, [self._units(each, edge) for edge in value])
+            elif each != "bins" and not (isinstance(value, str) and value in _RULES):
+                object.__setattr__(self, each, self._units(each, value))
+
+    def _units(self, setting: str, value: Any) -> int:
+        if isinstance(value, Integral) and not isinstance(value, bool):
+            return int(value)
+        try:
+            return int(units_of(np.array([moment(value)]), str(self.unit))[0])
+        except ValueError:
+            raise ValueError(
+                f"column {self.name!r}: {setting} must be a date such as '2024-12-31', got {value!r}"
+            ) from None
+
+    def shown(self, number: float) -> str:
+        """A bound or an edge of a bin as text: with a unit, a date."""
+        return f"{number:g}" if self.unit is None else date_text(number, self.unit)
 
     def _check_bins(self) -> None:
         bins = self.bins
@@ -104,7 +140,7 @@ class Numeric:
 
     def _check_missing(self) -> None:
         if isinstance(self.missing, str):
-            if self.missing not in ("error", "zero", "column"):
+            if self.missing not in _RULES:
                 raise ValueError(
                     f"column {self.name!r}: missing must be 'error', 'zero', 'column' or a number, got "
                     f"{self.missing!r}"
@@ -131,7 +167,7 @@ class Numeric:
         own = (f"{self.name}=missing",) if self.missing == "column" else ()
         if self.bins is None:
             return (self.name, *own)
-        borders = _short(self.borders)
+        borders = [*map(self.shown, self.borders)] if self.unit else _short(self.borders)
         between = [f"{left}<={self.name}<{right}" for left, right in pairwise(borders)]
         return (f"{self.name}<{borders[0]}", *between, f"{self.name}>={borders[-1]}", *own)
 
@@ -139,7 +175,8 @@ class Numeric:
     def meaning(self) -> tuple[Any, ...]:
         """What determines the encoding of a number between the bounds, and the columns."""
         scale = (float(self.low), float(self.high), self.transform)
-        return self.name, *scale, *map(float, self.borders), self.missing == "column"
+        unit = () if self.unit is None else (self.unit,)
+        return self.name, *scale, *map(float, self.borders), self.missing == "column", *unit
 
     @property
     def n_numbers(self) -> int:
@@ -158,9 +195,9 @@ class Numeric:
         Raises
         ------
         DataError
-            If a cell is not a number, or is missing and that is an error.
+            If a cell is not a number or date, or is missing and that is an error.
         """
-        values = column.numbers()
+        values = column.numbers() if self.unit is None else units_of(column.moments(), self.unit)
         if self.missing == "error" and values.dtype.kind == "f":
             missing = np.isnan(values)
             if missing.any():
@@ -232,18 +269,22 @@ class Numeric:
 
 @dataclass(frozen=True)
 class Categorical:
-    """One of a public list of categories: one 0/1 column per category.
+    """One of a public list of categories, or texts in public buckets: one 0/1 column per category or bucket.
 
     Parameters
     ----------
     name : str
     categories : sequence of str, of int or of bool
-        Every value that the column may hold, whether or not it occurs in the data.
+        Every value that the column may hold, whether or not it occurs in the data. Not with `buckets`.
     unknown : str, int or bool
         How a value outside the list is treated: "error"; "zero" (all columns are 0); or as the given category
         (which cannot be one with these two names).
     missing : str, int or bool
         The same for a missing value (null, None or NaN).
+    buckets : int, optional
+        Instead of a list: this many buckets, into which texts, and whole numbers as their digits, are hashed
+        (SHA-256). For columns with many values, or values that are not publicly known; those that share a
+        bucket cannot be told apart.
 
     Raises
     ------
@@ -258,15 +299,20 @@ class Categorical:
     ('colour=red', 'colour=green')
     >>> Schema([colour]).encode({"colour": ["green", "blue"]}).to_dense().tolist()
     [[0.0, 1.0], [0.0, 0.0]]
+    >>> Schema([Categorical("town", buckets=3)]).encode({"town": ["Ulm", "Ulm", "Bern"]}).to_dense().tolist()
+    [[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
     """
 
     name: str
-    categories: Sequence[Category]
+    categories: Sequence[Category] = ()
     unknown: Category = "error"
     missing: Category = "error"
+    buckets: int | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        if self.buckets is not None:
+            self._name_buckets()
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise ValueError(f"column {self.name!r}: categories must be a list, got {self.categories!r}")
         object.__setattr__(self, "categories", tuple(self.categories))
@@ -291,6 +337,18 @@ class Categorical:
                     "categories"
                 )
 
+    def _name_buckets(self) -> None:
+        number = self.buckets
+        if not isinstance(number, Integral) or isinstance(number, bool) or not 2 <= number <= MAX_CATEGORIES:
+            raise ValueError(
+                f"column {self.name!r}: buckets must be an integer from 2 to {MAX_CATEGORIES}, got {number!r}"
+            )
+        names = tuple(f"bucket {place}" for place in range(number))
+        if tuple(self.categories) not in ((), names):
+            raise ValueError(f"column {self.name!r} has categories and buckets: give one of them")
+        object.__setattr__(self, "categories", names)
+        object.__setattr__(self, "buckets", int(number))
+
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns of the design matrix that this column fills."""
@@ -299,7 +357,7 @@ class Categorical:
     @property
     def meaning(self) -> tuple[Any, ...]:
         """What determines the encoding of a category, and the columns."""
-        return self.name, *self.categories
+        return self.name, *self.categories, *(() if self.buckets is None else ("SHA-256",))
 
     @property
     def n_numbers(self) -> int:
@@ -319,7 +377,7 @@ class Categorical:
         DataError
             If a cell is missing or not a category, and that is an error.
         """
-        codes = column.positions(self.categories)
+        codes = column.positions(self.categories) if self.buckets is None else self._hashed(column)
         others = codes < 0
         if not others.any():
             return codes
@@ -352,6 +410,18 @@ class Categorical:
         """
         codes[:, 0] = values
 
+    def _hashed(self, column: TableColumn) -> Codes:
+        """The buckets of the cells, -1 where missing."""
+        values = [each for each in column.distinct() if each == each]
+        if not values:
+            return np.full(len(column.missing()), -1, np.int32)
+        try:
+            found = np.array([bucket(each, len(self.categories)) for each in values], np.int32)
+        except DataError as error:
+            raise DataError(f"column {self.name!r} holds {error}") from None
+        places = column.positions([int(each) if isinstance(each, float) else each for each in values])
+        return np.where(places < 0, np.int32(-1), found[places])
+
     def _code(self, rule: Category) -> int:
         return len(self.categories) if rule == "zero" else self.categories.index(rule)
 
@@ -373,7 +443,8 @@ def _check_name(name: Any) -> None:
 
 def _set_real(column: Numeric, attribute: str, value: Any) -> None:
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise ValueError(f"column {column.name!r}: {attribute} must be a real number, got {value!r}")
+        advice = "; for dates give the unit, such as 'day'" if isinstance(value, str | date) else ""
+        raise ValueError(f"column {column.name!r}: {attribute} must be a real number, got {value!r}{advice}")
     try:
         finite = math.isfinite(value)
     except OverflowError:  # an integer too large for a double

@@ -64,7 +64,7 @@ def _columns(schema_name: str, entry: dict[str, Any]) -> list[SchemaColumn]:
 
 
 def _type_by_keys(entry: dict[str, Any]) -> str | None:
-    if "categories" in entry:
+    if "categories" in entry or "buckets" in entry:
         return "categorical"
     return "numeric" if "low" in entry or "high" in entry else None
 
@@ -77,11 +77,29 @@ def toml_text(name: str, ignored: Sequence[str], columns: Sequence[SchemaColumn]
     for column in columns:
         kind = "numeric" if isinstance(column, Numeric) else "categorical"
         lines += ["", "[[columns]]", f"name = {_text(column.name)}", f'type = "{kind}"']
-        for each in fields(column)[1:]:
-            value = getattr(column, each.name)
-            if value != each.default:
-                lines.append(f"{each.name} = {_value(value)}")
+        for setting, value in _settings(column).items():
+            lines.append(f"{setting} = {_value(value)}")
     return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _settings(column: SchemaColumn) -> dict[str, Any]:
+    """The settings of a column other than defaults."""
+    hashed = isinstance(column, Categorical) and column.buckets is not None
+    named = ((each, getattr(column, each.name)) for each in fields(column)[1:])
+    return {
+        each.name: _dates(column, each.name, value)
+        for each, value in named
+        if value != each.default and not (hashed and each.name == "categories")
+    }
+
+
+def _dates(column: SchemaColumn, setting: str, value: Any) -> Any:
+    """A setting with dates as texts, if the column holds dates."""
+    if isinstance(column, Categorical) or column.unit is None or isinstance(value, str):
+        return value
+    if isinstance(value, tuple):
+        return [*map(column.shown, value)]
+    return column.shown(value) if setting in ("low", "high", "missing") else value
 
 
 def toml_table(name: str, entries: Mapping[str, Any]) -> str:
@@ -152,12 +170,15 @@ def schema_blocks(columns: Sequence[SchemaColumn], ignored: Sequence[str]) -> li
 def _row(column: SchemaColumn) -> list[str | int]:
     if isinstance(column, Categorical):
         rules = [_rule(column.missing), _rule(column.unknown)]
-        return [column.name, "category", _listed(column.categories), *rules, len(column.categories)]
+        hashed = "any text, hashed" if column.buckets else _listed(column.categories)
+        return [column.name, "category", hashed, *rules, len(column.categories)]
     return [column.name, "number", _range(column), _rule(column.missing), "", len(column.feature_names)]
 
 
 def _range(column: Numeric) -> str:
-    words = f"{column.low:g} to {column.high:g}"
+    words = f"{column.shown(column.low)} to {column.shown(column.high)}"
+    if column.unit is not None:
+        words += f", by {column.unit}"
     if column.transform != "none":
         words += ", on a logarithmic scale"
     return words if column.bins is None else f"{words}, in {len(column.borders) + 1} bins"

@@ -386,8 +386,8 @@ class Schema:
         --------
         >>> import tomllib
         >>> text = 'columns = [{ name = "age", low = 0, high = 100 }]'
-        >>> Schema.from_entries(tomllib.loads(text)).columns
-        (Numeric(name='age', low=0, high=100, transform='none', bins=None, missing='error'),)
+        >>> Schema.from_entries(tomllib.loads(text)).feature_names
+        ('age',)
         """
         entries = dict(entries)
         name, ignored = entries.pop("name", ""), entries.pop("ignored", ())

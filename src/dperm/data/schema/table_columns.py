@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.data.checks import check_names, check_readable
+from dperm.data.schema.dates import moment
 from dperm.errors import DataError
 
 Codes = NDArray[np.int32]
@@ -58,6 +59,23 @@ class ArrayColumn:
         if self._cells.dtype.kind != "O":
             return self.numbers()
         return np.fromiter(map(_as_double, self._cells), np.float64, len(self._cells))
+
+    def moments(self) -> NDArray[Any]:
+        """The cells as numpy's datetime64, NaT where missing; DataError for a cell that is no date."""
+        if self._cells.dtype.kind == "M":
+            return self._cells
+        if self._cells.dtype.kind not in "OU" and not self.missing().all():
+            raise DataError(f"column {self.name!r} holds {self._cells.dtype}, and dates in the schema")
+        found = np.full(len(self._cells), "NaT", "datetime64[us]")
+        for row in np.flatnonzero(~self.missing()).tolist():
+            try:
+                found[row] = moment(self._cells[row])
+            except ValueError:
+                raise DataError(
+                    f"column {self.name!r} holds {self[row]!r} at row {row}: expected a date as in "
+                    "2024-12-31, or one with a time"
+                ) from None
+        return found
 
     def occurrences(self, kind: type[Category]) -> dict[Category, int]:
         """How often each value of a kind occurs; missing cells and other kinds are not counted."""
@@ -145,6 +163,10 @@ class FrameColumn:
     def numbers_or_missing(self) -> NDArray[Any]:
         """The cells as numbers, like `ArrayColumn.numbers_or_missing`."""
         return self._as_array().numbers_or_missing() if self._holds_objects() else self.numbers()
+
+    def moments(self) -> NDArray[Any]:
+        """The cells as dates, like `ArrayColumn.moments`."""
+        return self._as_array().moments()
 
     def occurrences(self, kind: type[Category]) -> dict[Category, int]:
         """How often each value of a kind occurs, like `ArrayColumn.occurrences`."""
@@ -375,7 +397,7 @@ def _no_numbers(name: str, dtype: str, row: int, cells: Sequence[Any]) -> DataEr
     example = f" (row {row}: {cells[0]!r})" if len(cells) else ""
     return DataError(
         f"column {name!r} is numeric in the schema and holds {dtype}{example}: convert it to numbers, with "
-        "null for missing ones, or describe it as categorical"
+        "null for missing ones, describe it as categorical, or dates by unit='day'"
     )
 
 

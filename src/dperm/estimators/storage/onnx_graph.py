@@ -71,6 +71,9 @@ def _rows(graph: _Graph, design: FittedDesign, n_features: int) -> str:
     """The rows of the design matrix, of shape (n, D)."""
     if design.schema is None:
         return graph.cast(graph.input("X", graph.type, n_features), "DOUBLE")
+    for column in design.schema.columns:
+        if (column.unit if isinstance(column, Numeric) else column.buckets) is not None:
+            raise ValueError(f"ONNX has neither dates nor hashing, which column {column.name!r} needs")
     return graph.concatenated(
         [
             _numeric(graph, column) if isinstance(column, Numeric) else _categorical(graph, column)
