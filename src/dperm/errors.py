@@ -106,9 +106,10 @@ class BudgetExceededError(RuntimeError):
         self.requested = requested
         self.unit = unit
         self.advice = advice
+        left = max(0.0, total - spent)
         message = (
-            f"Privacy budget exceeded ({unit}): total {total:.6g}, spent {spent:.6g}, "
-            f"remaining {remaining:.6g}, requested {requested:.6g}. Nothing was charged."
+            f"Privacy budget exceeded ({unit}): total {total:.6g}, spent {spent:.6g}, left {left:.6g}; "
+            f"requested {requested:.6g}, and at most {remaining:.6g} fits. Nothing was charged."
         )
         super().__init__(f"{message} {advice}".rstrip())
 

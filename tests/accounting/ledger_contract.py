@@ -45,7 +45,7 @@ class LedgerContract(ABC):
         ledger = self.make(epsilon, delta, accountant)
         assert (ledger.spent, ledger.remaining) == (0.0, epsilon)
         entry = ledger.charge(epsilon=epsilon, delta=delta)
-        assert entry.cost_units >= ledger.total_units == ledger.spent_units
+        assert entry.cost_units >= ledger.caps.units == ledger.charged.units
         assert (ledger.spent, ledger.remaining) == (epsilon, 0.0)
         with pytest.raises(BudgetExceededError):
             ledger.charge(epsilon=epsilon / 1000, delta=delta)
@@ -57,7 +57,7 @@ class LedgerContract(ABC):
         assert ledger.spent == 1.0
         ledger.charge(epsilon=1.0, delta=1e-6)
         assert 1.0 < ledger.spent < 2.0  # better than adding epsilons
-        assert ledger.spent_units == 2 * budget_units(1.0, 1e-6)
+        assert ledger.charged.units == 2 * budget_units(1.0, 1e-6)
 
     # Both ledgers run the same test.
     @settings(max_examples=40, suppress_health_check=[HealthCheck.differing_executors])
@@ -72,12 +72,12 @@ class LedgerContract(ABC):
             if ledger.remaining > 0.01 * epsilon:
                 ledger.charge(epsilon=fraction * ledger.remaining, delta=1e-6)
                 assert ledger.spent <= epsilon
-                assert ledger.spent_units <= ledger.total_units
+                assert ledger.charged.units <= ledger.caps.units
         remaining = ledger.remaining
         if remaining > 0.01 * epsilon:
             ledger.charge(epsilon=remaining, delta=1e-6)
         assert ledger.spent <= epsilon
-        used_up = ledger.spent_units == pytest.approx(ledger.total_units, rel=1e-6)
+        used_up = ledger.charged.units == pytest.approx(ledger.caps.units, rel=1e-6)
         assert used_up or remaining <= 0.01 * epsilon
 
     def test_a_charge_that_does_not_fit_changes_nothing_and_says_so(self):

@@ -155,7 +155,7 @@ def test_extreme_numbers_are_refused(name, extreme):
 def test_the_table_is_complete():
     public = [*dperm.accounting.__all__, *(f"paper.{name}" for name in paper.__all__)]
     functions = {name for name in public if inspect.isfunction(function_of(name))}
-    ledgers = {"check_ledger", "export_ledger", "ledger_names", "ledger_report", "open_ledger"}
+    ledgers = {"check_ledger", "export_ledger", "ledger_names", "open_ledger"}
     lists = {"paper.random_round_bound", "paper.round_probabilities"}  # in test_theorem_schedules.py
     others = {*ledgers, *lists, "compare_with_paper", "paper.compare_with_paper"}
     assert functions - others <= CALLS.keys()

@@ -93,7 +93,7 @@ class TestSlack:
 
     def test_without_slack_such_a_fit_takes_the_whole_ledger(self, make):
         ledger = make(1.0, DELTA, slack=0.0)
-        assert ledger.total_units == budget_units(1.0, DELTA)
+        assert ledger.caps.units == budget_units(1.0, DELTA)
         with pytest.warns(PrivacyWarning, match="takes the whole ledger"):
             ledger.charge(epsilon=0.4, delta=DELTA, accountant="pld", cost=sampled)
         assert ledger.remaining == 0.0
@@ -209,7 +209,7 @@ class TestLife:
         """With all of delta it costs more than the cap, for which a tenth of delta is reserved as slack."""
         ledger = make(1.0, DELTA, ceiling=2.0)
         own = ledger.charge(epsilon=1.0, delta=DELTA).cost
-        assert own.units == budget_units(1.0, DELTA) > ledger.total_units == ledger.spent_units
+        assert own.units == budget_units(1.0, DELTA) > ledger.caps.units == ledger.charged.units
         ledger.extend(2.0)
         assert ledger.charged == own
         assert ledger.spent <= 1.0

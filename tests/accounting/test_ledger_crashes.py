@@ -47,7 +47,7 @@ def check(path, release_file, name="adult"):
     by_part = Counter(entry.part for entry in charges)
     largest = max([count for part, count in by_part.items() if part], default=0)
     units = (by_part[""] + largest) * UNITS
-    assert units <= ledger.spent_units <= ledger.total_units  # others may still be charging
+    assert units <= ledger.charged.units <= ledger.caps.units  # others may still be charging
     return len(charged), len(released)
 
 
@@ -59,7 +59,7 @@ def kill_at_random(tmp_path, kills, epsilon, seed=0, processes=2, until_used_up=
     releases = os.open(release_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     killed = 0
     running = []
-    while killed < kills or (until_used_up and ledger.total_units - ledger.spent_units >= UNITS):
+    while killed < kills or (until_used_up and ledger.caps.units - ledger.charged.units >= UNITS):
         while len(running) < processes:  # others continue while one is killed
             name = f"{killed}-{len(running)}-{rng.random()}"
             running.append(in_child(lambda name=name: charge_and_release(ledger, releases, name)))
@@ -88,8 +88,8 @@ def test_kills_at_random_instants(tmp_path):
 def test_kills_while_the_budget_runs_out(tmp_path):
     charged, _ = kill_at_random(tmp_path, kills=15, epsilon=0.3, until_used_up=True)
     ledger = open_ledger(tmp_path / "budget.db", "adult")
-    assert ledger.total_units - ledger.spent_units < UNITS
-    assert charged >= ledger.spent_units // UNITS
+    assert ledger.caps.units - ledger.charged.units < UNITS
+    assert charged >= ledger.charged.units // UNITS
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_many_kills(tmp_path):
 def test_processes_together_never_pass_the_total(tmp_path, fresh):
     path, release_file = tmp_path / "budget.db", tmp_path / "releases"
     ledger = open_ledger(path, "adult", 1.0, DELTA)
-    possible = ledger.total_units // UNITS
+    possible = ledger.caps.units // UNITS
     releases = os.open(release_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def hammer(name):

@@ -117,7 +117,7 @@ class TestCosts:
                 pass
 
         in_threads(hammer, 4)
-        assert {len(each) for each in accepted.values()} == {ledger.total_units // unit}
+        assert {len(each) for each in accepted.values()} == {ledger.caps.units // unit}
 
 
 class TestHandles:

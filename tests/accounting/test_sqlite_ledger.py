@@ -148,9 +148,9 @@ class TestOpening:
         for name, epsilon in [("large", 700.0), ("unlimited", math.inf)]:
             ledger = open_ledger(path, name, epsilon, DELTA)
             ledger.charge(epsilon=epsilon, delta=DELTA)
-            assert ledger.total_units > 2**64
+            assert ledger.caps.units > 2**64
             again = open_ledger(path, name, epsilon, DELTA)
-            assert (again.spent, again.spent_units) == (epsilon, ledger.total_units)
+            assert (again.spent, again.charged.units) == (epsilon, ledger.caps.units)
 
     def test_only_one_of_two_creators_creates(self, path):
         ledgers = []
@@ -171,7 +171,7 @@ class TestHandles:
         assert copy.deepcopy(ledger) == copy.copy(ledger) == clone(ledger) == ledger
 
     def test_threads_never_overspend(self, ledger):
-        possible = ledger.total_units // budget_units(1.0, DELTA)
+        possible = ledger.caps.units // budget_units(1.0, DELTA)
         handles = [ledger, pickle.loads(pickle.dumps(ledger)), SqliteLedger(ledger.path, "adult")]
         accepted = []
 

@@ -26,6 +26,9 @@ def test_create_show_history(run):
     for name in ("first [fit]", "noisy_gd"):
         ledger.charge(epsilon=1.0, delta=1e-6, description=name, statement={"clip": 0.25})
     shown = run("show", "adult").stdout
+    numbers = json.loads(run("show", "adult", "--json").stdout)[0]
+    assert numbers["spent"] + numbers["left"] == pytest.approx(numbers["epsilon"])
+    assert f"{numbers['left']:.3f}"[:4] in shown
     assert ledger.seal in shown
     assert "1.4" in shown  # of both, rounded up
     assert f"{ledger.last_charge:%Y-%m-%d}" in shown

@@ -52,6 +52,23 @@ def read_model():
 
 
 class TestFit:
+    def test_a_charge_notes_what_it_is_for(self, run, budget, monkeypatch):
+        monkeypatch.setenv("DPERM_BY", "A. Turing")
+        who = ["--ledger", "people", "--purpose", "annual report"]
+        fit(run, "people.csv", *who, "--model", "model.json")
+        run("evaluate", "model.json", "test.csv", *BUDGET, *who, "--by", "C. Shannon")
+        made, judged = history()
+        noted = {"purpose": "annual report", "model_file": "model.json", "label": "income"}
+        assert noted | {"by": "A. Turing"} == {key: made.statement[key] for key in [*noted, "by"]}
+        assert judged.statement["by"] == "C. Shannon"
+        assert noted.items() <= judged.statement.items()
+        report = run("budget", "report", "people").stdout
+        assert "for annual report; by C. Shannon; model model.json; predicts 'income'" in report
+        assert "Mechanism: evaluate" in report
+        assert "step_size" not in report
+        shown = fit(run, "people.csv", "--purpose", "none", "-o", "b.json", code=2).stderr
+        assert "--ledger NAME" in shown
+
     def test_records_without_a_label_are_left_out(self, run):
         whole = people().assign(survey=np.arange(2000) % 3)
         whole.loc[::7, "income"] = None

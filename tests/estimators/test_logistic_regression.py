@@ -82,7 +82,7 @@ class TestLedger:
         assert len(ledger.history()) == 3 * 3 + 1
         one = Ledger(10.0, 1e-5)
         one.charge(epsilon=0.1, delta=1e-6)
-        assert ledger.spent_units == 10 * one.spent_units
+        assert ledger.charged.units == 10 * one.charged.units
         assert search.best_estimator_.ledger is ledger
 
     def test_clone_and_pipeline_share_the_ledger(self):
@@ -91,7 +91,7 @@ class TestLedger:
         assert clone(model).ledger is ledger
         make_pipeline(FunctionTransformer(), clone(model)).fit(X, y)
         assert ledger.remaining == 0.0
-        with pytest.raises(BudgetExceededError, match="remaining 0"):
+        with pytest.raises(BudgetExceededError, match="left 0"):
             model.fit(X, y)
 
     @pytest.mark.filterwarnings("ignore:.*dperm.PrivateSearch chooses")

@@ -57,19 +57,33 @@ def test_a_ledger_that_is_gone(tmp_path):
     assert words_of(ledger._repr_html_()) == repr(ledger) == "SqliteLedger('adult': There is no such file.)"
 
 
-@pytest.mark.parametrize("part", [False, True])
-def test_ledgers(part):
-    ledger = Ledger(3.0, 1e-6, name=EVIL, ceiling=5.0, allow_seeded=True)
-    ledger.charge(epsilon=1.0, delta=1e-6, description=EVIL)
-    shown = ledger.split({"a": 0.5, "b": 0.5})["a"] if part else ledger
-    card = shown._repr_html_()
+def words_on_card(ledger):
+    card = ledger._repr_html_()
     assert is_inert(card)
-    words = Reader(card).words
-    assert f"epsilon = {shown.spent:.4g} in 1 charge" in words
-    assert f"epsilon = {shown.remaining:.4g} for one more fit" in words
-    assert "for tests" in words
+    return Reader(card).words
+
+
+def test_ledgers():
+    ledger = Ledger(3.0, 1e-6, name=EVIL, ceiling=5.0, allow_seeded=True)
+    part, other = ledger.split({"a": 0.5, "b": 0.5}).values()
+    ledger.charge(epsilon=1.0, delta=1e-6, description=EVIL)
+    assert "epsilon = 1 in 1 charge" in words_on_card(ledger)
+    assert "epsilon = 2" in words_on_card(ledger)
+    assert f"one more fit may have up to epsilon = {str(ledger.remaining)[:6]}" in words_on_card(ledger)
+    assert "for tests" in words_on_card(ledger)
+    for epsilon in (0.5, 0.25):
+        part.charge(epsilon=epsilon, delta=1e-6)
+    shown, both = words_on_card(part), ledger.spent
+    assert f"{part.spent:.3g}" in shown
+    assert "in 2 charges for the part" in shown
+    assert part.left == ledger.left == 3.0 - both
+    assert other.left == pytest.approx(2.0)  # of the fit on all records
+    assert "epsilon = 0 in 0 charges for the part" in words_on_card(other)
+    assert "with fits on more recordsepsilon = 1" in words_on_card(other)
     ledger.close()
-    assert "closed" in Reader(shown._repr_html_()).words
+    assert ledger.left == part.left == 0.0
+    assert "closed" in words_on_card(part)
+    assert Ledger(float("inf"), 1e-6).left == float("inf")
 
 
 def test_schemas():

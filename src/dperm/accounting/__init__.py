@@ -16,7 +16,7 @@ from dperm.accounting.gaussian import (
 )
 from dperm.accounting.ledger.ledger import Ledger
 from dperm.accounting.ledger.privacy_ledger import LedgerPart, PrivacyLedger
-from dperm.accounting.ledger.reports import export_ledger, ledger_report
+from dperm.accounting.ledger.reports import export_ledger
 from dperm.accounting.ledger.sqlite_ledger import SqliteLedger, open_ledger
 from dperm.accounting.sgd_calibration import noise_multiplier
 from dperm.accounting.subsampling import sgd_epsilon
@@ -32,7 +32,6 @@ __all__ = [
     "gaussian_sigma",
     "gdp_epsilon",
     "gdp_mu",
-    "ledger_report",
     "noise_multiplier",
     "open_ledger",
     "sgd_epsilon",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,8 @@ from rich.table import Table
 
 from dperm.accounting import SqliteLedger, export_ledger, open_ledger
 from dperm.accounting._checks import plain
-from dperm.accounting.ledger.entry import LedgerEntry
+from dperm.accounting.ledger.account import decimals
+from dperm.accounting.ledger.reports import spending, sums_then
 from dperm.accounting.ledger.sqlite_ledger import ledger_names
 from dperm.cli.messages import check_writable
 from dperm.cli.screen import Screen, command
@@ -83,7 +83,7 @@ def history(
     for number, entry in enumerate(entries if facts else [], start=1):
         known = {**entry.statement, "process": entry.process, "version": entry.version}
         lines.append(f"{number}: {', '.join(f'{key}={value}' for key, value in known.items())}")
-    screen.show(json.loads(export_ledger(ledger, "json"))["entries"], _charges(name, entries), *lines)
+    screen.show(json.loads(export_ledger(ledger, "json"))["entries"], _charges(ledger), *lines)
 
 
 @app.command()
@@ -157,51 +157,40 @@ def _write(text: str, out: Path | None, force: bool) -> None:
 
 
 def _facts(ledger: SqliteLedger) -> dict[str, Any]:
-    numbers = ("epsilon", "delta", "ceiling", "spent", "remaining")
+    numbers = ("epsilon", "delta", "ceiling", "spent", "left", "remaining")
     facts = {key: plain(getattr(ledger, key)) for key in numbers}
     return {"name": ledger.name, **facts, "accountant": str(ledger.accountant), "seal": ledger.seal}
 
 
 def _overview(ledgers: list[SqliteLedger]) -> Table:
-    heads = ["name", "epsilon", "ceiling", "delta", "by", "charges", "spent", "remaining", "last"]
+    heads = ["name", "epsilon", "delta", "by", "charges", "spent", "left", "next", "last"]
     table = _table("Privacy budgets", *heads)
     for ledger in ledgers:
         charges = sum(entry.kind == "charge" for entry in ledger.history())
         table.add_row(
             escape(ledger.name),
-            f"{ledger.epsilon:g}",
-            f"{ledger.ceiling:g}",
+            f"{ledger.epsilon:g}" + (f" (to {ledger.ceiling:g})" if ledger.ceiling > ledger.epsilon else ""),
             f"{ledger.delta:g}",
             str(ledger.accountant),
             str(charges),
-            _decimals(ledger.spent, up=True),
-            _decimals(ledger.remaining, up=False),
+            decimals(ledger.spent),
+            decimals(ledger.left, up=False),
+            decimals(ledger.remaining, up=False),
             f"{ledger.last_charge:%Y-%m-%d}" if charges else "never",
         )
-    table.caption = "spent, remaining: epsilon at the budget's delta; fits compose to less than their sum"
+    table.caption = (
+        "left = epsilon - spent, at the budget's delta. A next fit may have more: mu^2 (gdp) or rho (zcdp) "
+        "adds up, so that fits together cost less than the sum of their epsilons"
+    )
     return table
 
 
-def _decimals(epsilon: float, *, up: bool) -> str:
-    """At most four decimals, rounded in the given direction."""
-    if math.isinf(epsilon):
-        return "inf"
-    return f"{(math.ceil if up else math.floor)(round(epsilon * 1e4, 6)) / 1e4:.10g}"
-
-
-def _charges(name: str, entries: list[LedgerEntry]) -> Table:
-    table = _table(
-        f"Charges to {escape(repr(name))}", "description", "#", "when (UTC)", "epsilon", "delta", "by"
-    )
-    for number, entry in enumerate(entries, start=1):
-        table.add_row(
-            escape(f"{entry.title} ({entry.part})" if entry.part else entry.title),
-            str(number),
-            f"{entry.when:%Y-%m-%d %H:%M:%S}",
-            f"{entry.epsilon:g}",
-            f"{entry.delta:g}",
-            entry.accountant,
-        )
+def _charges(ledger: SqliteLedger) -> Table:
+    heads = ("description", "#", "when (UTC)", "epsilon", "delta", "spent then", "left then")
+    table = _table(f"Charges to {escape(repr(ledger.name))}", *heads)
+    for number, (entry, *sums) in enumerate(spending(ledger), start=1):
+        amounts = f"{entry.epsilon:g}", f"{entry.delta:g}", *sums_then(*sums)
+        table.add_row(escape(entry.summary), str(number), f"{entry.when:%Y-%m-%d %H:%M:%S}", *amounts)
     return table
 
 

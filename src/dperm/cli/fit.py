@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dperm.accounting import SqliteLedger, open_ledger
+from dperm.accounting import PrivacyLedger, open_ledger
 from dperm.cli.budget import File, Force
 from dperm.cli.inputs import files_named, opened
 from dperm.cli.messages import check_writable, interrupted_after_charge
@@ -39,6 +39,8 @@ NPublic = Annotated[
     ),
 ]
 LedgerName = Annotated[str | None, typer.Option("--ledger", help="Name of the data set's budget to charge.")]
+Purpose = Annotated[str, typer.Option(help="What the charge is for; noted in the ledger, public.")]
+By = Annotated[str, typer.Option(envvar="DPERM_BY", help="Who makes the charge; noted as well.")]
 Estimator = Annotated[str, typer.Option(help="logistic, svc, huber, ridge or quantile.")]
 Classes = Annotated[
     list[str] | None,
@@ -85,13 +87,22 @@ L2 = Annotated[float, typer.Option(help="Ridge strength on the scale of the mean
 Model = Annotated[Path | None, typer.Option("--model", "-o", help="Where to write the model.")]
 
 
-def _charged(ledger: str | None, file: Path, model: Path | None) -> SqliteLedger | None:
+def _charged(
+    ledger: str | None, file: Path, model: Path | None, label: str, purpose: str, by: str
+) -> PrivacyLedger | None:
     """The ledger to charge, if one is named."""
     if ledger is not None and model is None:
         raise typer.BadParameter(
             "--ledger: the charge stays, and without --model (-o) the model would be thrown away"
         )
-    return None if ledger is None else open_ledger(file, ledger)
+    return charged(ledger, file, purpose=purpose, by=by, model_file=str(model), label=label)
+
+
+def charged(ledger: str | None, file: Path, **noted: str) -> PrivacyLedger | None:
+    """The ledger of that name, which notes these facts with its charges; None without a name."""
+    if ledger is None and noted["purpose"]:
+        raise typer.BadParameter("--purpose is noted in a ledger: name it, --ledger NAME")
+    return None if ledger is None else open_ledger(file, ledger).noting(**noted)
 
 
 @command
@@ -124,6 +135,8 @@ def fit(
     header: Header = None,
     decimal: Decimal = ".",
     ledger: LedgerName = None,
+    purpose: Purpose = "",
+    by: By = "",
     file: File = Path("dperm-budget.db"),
 ) -> None:
     """Fit a linear model to a table, with a differential privacy guarantee."""
@@ -139,7 +152,7 @@ def fit(
     # Everything that can fail without the fit fails before the charge.
     description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
     description = without_weights(description, weight_column, weight_bound, target)
-    account = _charged(ledger, file, model)
+    account = _charged(ledger, file, model, label, purpose, by)
     drop = droppable(drop_missing_labels, neighbors, account)
     terms = {
         "epsilon": epsilon,
@@ -222,6 +235,8 @@ def tune(
     header: Header = None,
     decimal: Decimal = ".",
     ledger: LedgerName = None,
+    purpose: Purpose = "",
+    by: By = "",
     file: File = Path("dperm-budget.db"),
 ) -> None:
     """Choose the best of several settings and fit a model with them, in one charge."""
@@ -237,7 +252,7 @@ def tune(
 
     description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
     description = without_weights(description, weight_column, weight_bound, target)
-    account = _charged(ledger, file, model)
+    account = _charged(ledger, file, model, label, purpose, by)
     drop = droppable(drop_missing_labels, neighbors, account)
     candidates = grid_of(estimator, grid)
     terms = target.arguments | weight_arguments(target, class_weight, weight_bound) | {"n_public": n_public}

@@ -16,9 +16,19 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dperm.accounting import open_ledger
 from dperm.cli.budget import File, Force
-from dperm.cli.fit import Data, Decimal, DropMissingLabels, Header, LedgerName, Neighbors, Separator
+from dperm.cli.fit import (
+    By,
+    Data,
+    Decimal,
+    DropMissingLabels,
+    Header,
+    LedgerName,
+    Neighbors,
+    Purpose,
+    Separator,
+    charged,
+)
 from dperm.cli.inputs import Inputs, files_named, opened
 from dperm.cli.messages import check_writable, interrupted_after_charge
 from dperm.cli.screen import Screen, command
@@ -210,6 +220,8 @@ def evaluate(
     header: Header = None,
     decimal: Decimal = ".",
     ledger: LedgerName = None,
+    purpose: Purpose = "",
+    by: By = "",
     file: File = Path("dperm-budget.db"),
 ) -> None:
     """Evaluate a model on records that it was not fitted to, with noise, for a privacy budget."""
@@ -222,10 +234,11 @@ def evaluate(
     if not exact and (epsilon is None or delta is None):
         raise typer.BadParameter("give --epsilon and --delta, or --exact for numbers that are not private")
     terms = (math.inf, _UNUSED_DELTA) if epsilon is None or delta is None else (epsilon, delta)
-    account = None if ledger is None else open_ledger(file, ledger)
-    drop = droppable(drop_missing_labels, neighbors, account)
     fitted, target = read(model)
     target = target_named(fitted, target, label)
+    noted = {"purpose": purpose, "by": by, "model_file": str(model), "label": target.column}
+    account = charged(ledger, file, **noted)
+    drop = droppable(drop_missing_labels, neighbors, account)
     if out is not None:
         check_writable(out, force=force, size=1 << 16, reads=[model, *files_named(data)])
     with interrupted_after_charge(account, "evaluation"):

@@ -11,9 +11,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from dperm.accounting import open_ledger
 from dperm.cli.budget import File
-from dperm.cli.fit import Data, Decimal, Header, LedgerName, Neighbors, Separator
+from dperm.cli.fit import By, Data, Decimal, Header, LedgerName, Neighbors, Purpose, Separator, charged
 from dperm.cli.inputs import Inputs, opened
 from dperm.cli.messages import check_writable, interrupted_after_charge
 from dperm.cli.screen import Screen, command
@@ -141,6 +140,8 @@ def learn(
     ignore: Annotated[list[str] | None, typer.Option(help=_PATTERN.format("that is not used"))] = None,
     neighbors: Neighbors = None,
     ledger: LedgerName = None,
+    purpose: Purpose = "",
+    by: By = "",
     file: File = Path("dperm-budget.db"),
     separator: Separator = None,
     header: Header = None,
@@ -150,7 +151,7 @@ def learn(
     """Learn bounds and categories from a file, with a differential privacy guarantee."""
     from dperm.cli.schema import kinds_of_options, types_of_kinds
 
-    account = None if ledger is None else open_ledger(file, ledger)
+    account = charged(ledger, file, purpose=purpose, by=by, label=label or "")
     if out is not None:
         check_writable(out, force=False, size=1 << 20)
     given = {"numeric": numeric, "categorical": categorical, "ignored": ignore}

@@ -8,6 +8,7 @@ from typing import Any, Self
 from sklearn.utils import estimator_html_repr
 
 from dperm._document import Document, Text
+from dperm.accounting.ledger.account import decimals
 from dperm.accounting.ledger.ledger import ClosedLedger
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.errors import LedgerError
@@ -49,8 +50,8 @@ def _budget(ledger: PrivacyLedger | None) -> str:
     name = f" {ledger.name!r}" if ledger.name else ""
     try:
         return (
-            f"Ledger{name}: epsilon = {ledger.spent:.4g} spent of {ledger.epsilon:g}, {ledger.remaining:.4g} "
-            "remaining for one more fit."
+            f"Ledger{name}: epsilon = {decimals(ledger.spent)} spent of {ledger.epsilon:g}, "
+            f"{decimals(ledger.left, up=False)} left."
         )
     except LedgerError as error:
         return f"Ledger{name}: {error.problem}"

@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.accounting import PrivacyLedger
-from dperm.accounting.ledger.privacy_ledger import check_ledger
+from dperm.accounting.ledger.ledger import check_ledger
 from dperm.accounting.ledger.reports import spending
 from dperm.errors import ExactScoreWarning, warn_caller
 from dperm.metrics.displays import new_axes

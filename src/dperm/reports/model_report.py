@@ -14,12 +14,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dperm import __version__
-from dperm._document import Document, Section, Text, facts
+from dperm._document import Document, Section, Text
 from dperm.accounting import PrivacyLedger, export_ledger
 from dperm.accounting._checks import plain
-from dperm.accounting.ledger.ledger import ClosedLedger
-from dperm.accounting.ledger.privacy_ledger import check_ledger
-from dperm.accounting.ledger.reports import ledger_facts, ledger_sections
+from dperm.accounting.ledger.ledger import ClosedLedger, check_ledger
 from dperm.data.files.whole_files import write_whole
 from dperm.metrics.evaluation import Evaluation
 from dperm.reports import sections
@@ -157,9 +155,9 @@ def report(
 
 def _of_ledger(ledger: PrivacyLedger, title: str | None, made: str) -> Report:
     name = f"Privacy budget {ledger.name}".rstrip() if title is None else title
-    lead = [*sections.ledger_blocks(ledger, facts(ledger_facts(ledger))), _made(made)]
+    lead = [*sections.ledger_blocks(ledger), _made(made)]
     found = {"title": name, "made": made, "ledger": json.loads(export_ledger(ledger))}
-    return Report(Document(name, lead, ledger_sections(ledger)), found)
+    return Report(Document(name, lead, sections.ledger_sections(ledger)), found)
 
 
 def _of_model(

@@ -11,8 +11,9 @@ import numpy as np
 
 from dperm._document import Block, Picture, Section, Table, Text, facts
 from dperm.accounting import PrivacyLedger
-from dperm.accounting.ledger.account import ledger_rows
-from dperm.accounting.ledger.reports import ledger_sections, promise
+from dperm.accounting.ledger.account import arithmetic, ledger_rows
+from dperm.accounting.ledger.entry import LedgerEntry
+from dperm.accounting.ledger.reports import promise, spending, sums_then
 from dperm.accounting.neighbours import Neighbours
 from dperm.data.schema.formats import schema_blocks
 from dperm.data.schema.schema import Schema
@@ -22,6 +23,7 @@ from dperm.reports.deployments import CAUTION, DEPLOYMENTS, REGISTRY, comparison
 from dperm.reports.displays import BudgetDisplay, CoefficientDisplay
 from dperm.reports.guidelines import SOURCE, Answers
 from dperm.statement.privacy_statement import PrivacyStatement
+from dperm.statement.words import headline, method
 
 _ABSENT = "There would be a picture here with matplotlib: pip install 'dperm[plot]'."
 
@@ -129,18 +131,70 @@ def budget(ledger: PrivacyLedger | None, statement: PrivacyStatement, releases: 
     words = dict(statement.sections()).get("Budget")
     blocks: list[Block] = [Text(words)] if words else []
     if ledger is not None:
-        blocks += ledger_blocks(ledger, Table(["", ""], ledger_rows(ledger._account(), ledger._part)))
+        blocks += ledger_blocks(ledger)
         blocks += ledger_sections(ledger)[0].blocks
     return Section("Budget", [*blocks, *releases])
 
 
-def ledger_blocks(ledger: PrivacyLedger, table: Table) -> list[Block]:
-    """The promise of a ledger, its contents as a table, and a plot of its spending."""
+def ledger_blocks(ledger: PrivacyLedger) -> list[Block]:
+    """The promise of a ledger, what is left, and a plot of its spending."""
+    rows = ledger_rows(ledger._account(), ledger._part, ledger._n_charges())
+    if (seal := getattr(ledger, "seal", None)) is not None:
+        rows.append(["seal", seal])
+    table = Table(["", ""], rows, arithmetic(ledger._account(), ledger._part))
     blocks: list[Block] = [Text(promise(ledger)), table]
     if ledger.history():
-        words = f"what was spent over time, {ledger.spent:.4g} of {ledger.epsilon:g}"
-        blocks.append(picture(lambda: BudgetDisplay.from_ledger(ledger), words))
+        text = f"what was spent over time, {ledger.spent:.4g} of {ledger.epsilon:g}"
+        blocks.append(picture(lambda: BudgetDisplay.from_ledger(ledger), text))
     return blocks
+
+
+def ledger_sections(ledger: PrivacyLedger) -> list[Section]:
+    """All entries in a table, then each charge in words."""
+    course = list(enumerate(spending(ledger), start=1))
+    heads = ["#", "when (UTC)", "what", "epsilon", "delta", "spent then", "left then"]
+    rows = [
+        [number, f"{each.when:%Y-%m-%d %H:%M:%S}", each.summary, each.epsilon, each.delta, *sums_then(*sums)]
+        for number, (each, *sums) in course
+    ]
+    table = Table(heads, rows, _IN_EXPORT)
+    sections = [Section("Entries", [table if course else Text("Nothing was charged so far.")])]
+    for number, (each, *_) in course:
+        if each.kind == "charge" and "neighbors" in each.statement:
+            sections.append(Section(f"{number}: {each.title}", _of_charge(each), level=3))
+    return sections
+
+
+_IN_EXPORT = "The exact costs and all settings of each entry are in the export (dperm budget export)."
+_MAIN_FACTS = (
+    "n",
+    "dimension",
+    "loss",
+    "l2",
+    "class_weight",
+    "weight_bound",
+    "candidates",
+    "model",
+    "metrics",
+)
+
+
+def _of_charge(entry: LedgerEntry) -> list[Block]:
+    """A charge in the words of a statement, and the main settings that are public."""
+    known = entry.statement
+    statement = PrivacyStatement(
+        epsilon=entry.epsilon,
+        delta=entry.delta,
+        neighbors=known["neighbors"],
+        mechanism=entry.description or "not described",
+        accountant=entry.accountant,
+        sampling=str(known.get("sampling", "none")),
+        clip=known["clip"] if isinstance(known.get("clip"), float) else None,
+        steps=known["steps"] if isinstance(known.get("steps"), int) else None,
+    )
+    main = "; ".join(f"{name} = {known[name]}" for name in _MAIN_FACTS if name in known)
+    public = [Text(f"Taken as public, among other settings: {main}.")] if main else []
+    return [Text(f"{headline(statement)} {method(statement)}"), *public]
 
 
 def together(statements: dict[str, PrivacyStatement]) -> list[Block]:

@@ -13,7 +13,7 @@ from dperm.accounting import PrivacyLedger, gdp_epsilon
 from dperm.accounting._checks import check_delta, check_positive_epsilon
 from dperm.accounting.budget import Budget
 from dperm.accounting.ledger.cost import slack_as_float
-from dperm.accounting.ledger.privacy_ledger import check_ledger
+from dperm.accounting.ledger.ledger import check_ledger
 from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Accountant, Units, budget_units, gaussian_noise_multiplier, units_as_float

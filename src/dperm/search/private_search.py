@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.accounting import PrivacyLedger
 from dperm.accounting._checks import check_delta, check_positive, check_real
-from dperm.accounting.ledger.privacy_ledger import check_ledger
+from dperm.accounting.ledger.ledger import check_ledger
 from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import units_as_float

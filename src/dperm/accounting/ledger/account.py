@@ -14,6 +14,7 @@ on every path, so the composition of :mod:`dperm.accounting.ledger.cost` applies
 from __future__ import annotations
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from dperm._document import Document, Table, Text
 from dperm.accounting.ledger.cost import Cost, epsilon_of, largest_epsilon
 from dperm.accounting.ledger.entry import LedgerEntry
 from dperm.accounting.ledger.terms import HasTerms, LedgerTerms
+from dperm.accounting.units import Accountant, units_as_float
 from dperm.errors import BudgetExceededError
 
 _NOTHING = Cost()
@@ -185,6 +187,14 @@ class Account:
             return self.epsilon
         return largest_epsilon(room.units, self.terms.delta, self.terms.accountant)
 
+    def left(self, part: str) -> float:
+        """The total minus what was spent by fits that saw records of a part, also those of more records."""
+        if self.epsilon == math.inf:
+            return math.inf
+        seen = self.caps - self.room(part)
+        spent = self.spent(part) if seen == self.total(part) else self.epsilon_of(seen)
+        return max(0.0, self.epsilon - spent)
+
     def exceeded(self, entry: LedgerEntry, advice: str) -> BudgetExceededError:
         """The error for a charge that does not fit."""
         terms = self.terms
@@ -234,7 +244,7 @@ def joined(part: str, split: str, child: str) -> str:
     return f"{part}/{split}/{child}" if part else f"{split}/{child}"
 
 
-def ledger_card(kind: str, account: Account, part: str) -> str:
+def ledger_card(kind: str, account: Account, part: str, n_charges: int) -> str:
     """HTML of the budget and what is left of it.
 
     Parameters
@@ -244,28 +254,55 @@ def ledger_card(kind: str, account: Account, part: str) -> str:
     account : Account
     part : str
         Path of the part; empty for all records.
+    n_charges : int
+        Charges for the part.
     """
     name = account.terms.name
     title = " ".join(filter(None, [kind, repr(name) if name else "", part and f"part {part!r}"]))
-    return Document("", [Text(title), Table(["", ""], ledger_rows(account, part))]).to_fragment()
+    table = Table(["", ""], ledger_rows(account, part, n_charges), arithmetic(account, part))
+    return Document("", [Text(title), table]).to_fragment()
 
 
-def ledger_rows(account: Account, part: str) -> list[list[str]]:
+def ledger_rows(account: Account, part: str, n_charges: int) -> list[list[str]]:
     """Names and values that a card shows."""
-    terms, spent, left = account.terms, account.spent(part), account.remaining(part)
-    state = "closed" if account.closed else f"epsilon = {left:.4g} for one more fit"
+    terms, spent, left = account.terms, decimals(account.spent(part)), account.left(part)
+    of = f" for the part {part!r}" if part else ""
     rows = [
         ["budget", f"epsilon = {account.epsilon:g}, delta = {terms.delta:g}"],
-        ["spent", f"epsilon = {spent:.4g} in {account.charges} charge{'s' * (account.charges != 1)}"],
-        ["remaining", state],
+        ["spent", f"epsilon = {spent} in {n_charges} charge{'s' * (n_charges != 1)}{of}"],
+        ["left", "closed" if account.closed else f"epsilon = {decimals(left, up=False)}"],
         ["neighbours", f"data sets that {terms.neighbors.words} ({terms.neighbors})"],
-        ["adds up by", str(terms.accountant)],
     ]
+    if part and account.total(part) != account.caps - account.room(part) and not account.closed:
+        rows.insert(2, ["with fits on more records", f"epsilon = {decimals(account.epsilon - left)}"])
     if terms.ceiling > account.epsilon:
         rows.insert(1, ["ceiling", f"epsilon = {terms.ceiling:g}"])
     if terms.allow_seeded:
         rows.append(["seeds", "allowed: this ledger is for tests"])
     return rows
+
+
+def decimals(epsilon: float, *, up: bool = True) -> str:
+    """At most four decimals, rounded in the given direction, so that what is spent and left add up."""
+    if math.isinf(epsilon):
+        return "inf"
+    return f"{(math.ceil if up else math.floor)(round(epsilon * 1e4, 6)) / 1e4:.10g}"
+
+
+def arithmetic(account: Account, part: str) -> str:
+    """How epsilons add up, as a footnote."""
+    if account.epsilon == math.inf:
+        return ""
+    name, squared = ("mu", "mu^2") if account.terms.accountant is Accountant.GDP else ("rho", "rho")
+    spent, cap = (units_as_float(each.units) for each in (account.total(part), account.caps))
+    if name == "mu":
+        spent, cap = math.sqrt(spent), math.sqrt(cap)
+    return (
+        f"Left is the budget minus what was spent, at delta = {account.terms.delta:g}. Fits together cost "
+        f"less than the sum of their epsilons, since {squared} is what adds up ({name} = {spent:.4g} of "
+        f"{cap:.4g} is spent): one more fit may have up to epsilon = "
+        f"{decimals(account.remaining(part), up=False)}."
+    )
 
 
 #: Whether an entry can be added to an account; raises if it never can.

@@ -13,6 +13,9 @@ from dperm.accounting._checks import ReadOnlyMapping
 from dperm.accounting.ledger.cost import Cost
 from dperm.accounting.units import Units
 
+#: What a charge may note, see `PrivacyLedger.noting`.
+_NOTED = {"purpose": "for {}", "by": "by {}", "model_file": "model {}", "label": "predicts {!r}"}
+
 
 @dataclass(frozen=True)
 class LedgerEntry:
@@ -71,6 +74,12 @@ class LedgerEntry:
         if self.kind == "records":
             return f"records of split {self.description!r}: {self.statement['format']['kind']}"
         return self.kind
+
+    @property
+    def summary(self) -> str:
+        """What happened, for which part, to what purpose and by whom, as far as it was noted."""
+        noted = ("part {}", self.part), *((form, self.statement.get(name)) for name, form in _NOTED.items())
+        return "; ".join([self.title, *(form.format(text) for form, text in noted if text)])
 
     @property
     def cost_units(self) -> Units:

@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 from typing import Any, NoReturn
 
+from dperm.accounting._checks import shown
 from dperm.accounting.ledger.account import Account, Check
 from dperm.accounting.ledger.cost import Cost, largest_epsilon, slack_units
 from dperm.accounting.ledger.entry import LedgerEntry
@@ -244,3 +245,21 @@ class ClosedLedger(PrivacyLedger):
     def __repr__(self) -> str:
         """Show the name."""
         return f"ClosedLedger({self.name!r})"
+
+
+def check_ledger(ledger: object) -> PrivacyLedger:
+    """Return `ledger` if it is one, else raise TypeError.
+
+    Examples
+    --------
+    >>> check_ledger(1.0)
+    Traceback (most recent call last):
+        ...
+    TypeError: ledger must be a dperm.accounting.Ledger or what dperm.accounting.open_ledger ...
+    """
+    if not isinstance(ledger, PrivacyLedger):
+        raise TypeError(
+            "ledger must be a dperm.accounting.Ledger or what dperm.accounting.open_ledger returns, got "
+            f"{shown(ledger)} of type {type(ledger).__name__}."
+        )
+    return ledger

@@ -23,7 +23,7 @@ from dperm.accounting.ledger.part import PartRecords
 from dperm.accounting.ledger.pricing import Request, advice_on, price, warn_of_the_last
 from dperm.accounting.ledger.records import Coins, check_shares
 from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.units import Units, check_target
+from dperm.accounting.units import check_target
 from dperm.errors import LedgerError
 
 _SEEDED = (
@@ -47,8 +47,11 @@ class PrivacyLedger(Entries):
     --------
     >>> from dperm.accounting import Ledger
     >>> Ledger(1.0, 1e-6, name="adult")
-    Ledger('adult', epsilon=1, delta=1e-06, ...: spent=0, remaining=1, charges=0)
+    Ledger('adult', epsilon=1, delta=1e-06, ...: spent=0, left=1, charges=0)
     """
+
+    #: Facts that every charge notes.
+    _notes: Mapping[str, str] = {}
 
     # -- what was promised, what is left ----------------------------------------------------------------
 
@@ -73,26 +76,20 @@ class PrivacyLedger(Entries):
         return self._account().room(self._part)
 
     @property
-    def total_units(self) -> Units:
-        """The cap on mu^2 or rho, in units of 2^-60."""
-        return self.caps.units
-
-    @property
-    def spent_units(self) -> Units:
-        """The sum of all charges in units of 2^-60 of mu^2 or rho."""
-        return self.charged.units
-
-    @property
     def spent(self) -> float:
         """Epsilon, at the ledger's delta, of everything charged so far; never above `epsilon`."""
         return self._account().spent(self._part)
 
     @property
+    def left(self) -> float:
+        """``epsilon - spent``; for a part, what all fits spent that saw its records."""
+        return self._account().left(self._part)
+
+    @property
     def remaining(self) -> float:
         """Largest epsilon, at the ledger's delta, of one more fit with the ledger's accountant.
 
-        Not ``epsilon - spent``: under composition two fits cost together less than the sum of their
-        epsilons.
+        More than `left`: under composition two fits cost together less than the sum of their epsilons.
         """
         return self._account().remaining(self._part)
 
@@ -120,8 +117,8 @@ class PrivacyLedger(Entries):
             Guarantee of the fit, ``0 <= delta < 1``.
         accountant : str, optional
             How the fit is accounted: "gdp", "zcdp", "pure" (an epsilon-DP fit), or the name of any other
-            accountant, whose (epsilon, delta) takes a whole, unused ledger unless `cost` is given. By
-            default "pure" for ``delta = 0``, else the ledger's own.
+            accountant, whose (epsilon, delta) takes a whole, unused ledger unless `cost` is given, with a
+            warning if that is more. By default "pure" for ``delta = 0``, else the ledger's own.
         description : str, default=""
             What the charge is for: one line, public.
         statement : Mapping, optional
@@ -148,11 +145,6 @@ class PrivacyLedger(Entries):
             If a "gdp" ledger is charged for a "zcdp" fit, a ledger of add_or_remove for one of replace_one,
             or a fit is seeded.
 
-        Warns
-        -----
-        PrivacyWarning
-            If the charge takes the whole ledger although its epsilon is smaller.
-
         Examples
         --------
         >>> from dperm.accounting import Ledger
@@ -174,7 +166,7 @@ class PrivacyLedger(Entries):
         if seeded and not self.allow_seeded and self._known_account().epsilon < math.inf:
             raise ValueError(_SEEDED)
         request = Request(epsilon, delta, kind, relation, cost)
-        facts = ReadOnlyMapping({**(statement or {}), "neighbors": str(relation)})
+        facts = ReadOnlyMapping({**self._notes, **(statement or {}), "neighbors": str(relation)})
         words, account = check_text(description, "description"), self._known_account()
         while True:
             asked, now = price(request, account, self._part), datetime.now(UTC)
@@ -204,11 +196,9 @@ class PrivacyLedger(Entries):
 
         Parameters
         ----------
-        fit : callable
+        fit, *args, **kwargs
             Called as ``fit(*args, ledger=..., **kwargs)``, for instance an algorithm of `dperm.algorithms`.
             It is stopped at the point where it would be charged.
-        *args, **kwargs
-            Its arguments.
 
         Returns
         -------
@@ -241,14 +231,31 @@ class PrivacyLedger(Entries):
         --------
         >>> from dperm.accounting import Ledger
         >>> ledger = Ledger(epsilon=1.0, delta=1e-6)
-        >>> asked = ledger.cost_of(lambda ledger: ledger.charge(epsilon=0.8, delta=1e-6))
-        >>> ledger.affords(asked)
+        >>> ledger.affords(ledger.cost_of(lambda ledger: ledger.charge(epsilon=0.8, delta=1e-6)))
         True
-        >>> entry = ledger.charge(epsilon=0.7, delta=1e-6)
-        >>> ledger.affords(asked)
-        False
         """
         return self._account().fits(entry)
+
+    def noting(self, *, purpose: str = "", by: str = "", **facts: str) -> PrivacyLedger:
+        """The ledger, noting with every charge what it is for and who makes it.
+
+        Parameters
+        ----------
+        purpose, by : str
+            Public, one line each; empty ones are not noted.
+        **facts : str
+            Others, by name.
+
+        Examples
+        --------
+        >>> from dperm.accounting import Ledger
+        >>> ledger = Ledger(1.0, 1e-6)
+        >>> entry = ledger.noting(purpose="annual report", by="A. Turing").charge(epsilon=0.5, delta=1e-6)
+        >>> dict(ledger.history()[0].statement)
+        {'purpose': 'annual report', 'by': 'A. Turing', 'neighbors': 'add_or_remove'}
+        """
+        given = {"purpose": purpose, "by": by, **facts}
+        return NotingLedger(self, {name: check_text(text, name) for name, text in given.items() if text})
 
     # -- its life ---------------------------------------------------------------------------------------
 
@@ -385,34 +392,21 @@ class PrivacyLedger(Entries):
         return (
             f"{type(self).__name__}({name}{part}epsilon={account.epsilon:g}, delta={self.delta:g}, "
             f"accountant={str(self.accountant)!r}, neighbors={str(self.neighbors)!r}: "
-            f"spent={account.spent(self._part):.6g}, remaining={account.remaining(self._part):.6g}, "
-            f"charges={account.charges})"
+            f"spent={self.spent:.6g}, left={self.left:.6g}, charges={self._n_charges()})"
         )
+
+    def _n_charges(self) -> int:
+        """The number of charges: of a part, its own."""
+        if not self._part:
+            return self._account().charges
+        return sum(each.kind == "charge" for each in self.history())
 
     def _repr_html_(self) -> str:
         """Return a card for notebooks."""
         try:
-            return ledger_card(type(self).__name__, self._account(), self._part)
+            return ledger_card(type(self).__name__, self._account(), self._part, self._n_charges())
         except RuntimeError:  # the account is elsewhere, or cannot be read
             return f"<p>{html.escape(repr(self))}</p>"
-
-
-def check_ledger(ledger: object) -> PrivacyLedger:
-    """Return `ledger` if it is one, else raise TypeError.
-
-    Examples
-    --------
-    >>> check_ledger(1.0)
-    Traceback (most recent call last):
-        ...
-    TypeError: ledger must be a dperm.accounting.Ledger or what dperm.accounting.open_ledger ...
-    """
-    if not isinstance(ledger, PrivacyLedger):
-        raise TypeError(
-            "ledger must be a dperm.accounting.Ledger or what dperm.accounting.open_ledger returns, got "
-            f"{shown(ledger)} of type {type(ledger).__name__}."
-        )
-    return ledger
 
 
 class _PriceError(Exception):
@@ -429,7 +423,7 @@ class _View(PrivacyLedger):
 
     def __init__(self, whole: PrivacyLedger) -> None:
         super().__init__(whole._terms)
-        self._whole, self._part = whole, whole._part
+        self._whole, self._part, self._notes = whole, whole._part, whole._notes
 
     def history(self) -> list[LedgerEntry]:
         """Entries of the part and of its own parts, oldest first."""
@@ -464,6 +458,14 @@ class _Pricing(_View):
 
     def _append(self, entry: LedgerEntry, check: Check) -> LedgerEntry | None:
         raise _PriceError(entry)
+
+
+class NotingLedger(_View):
+    """A ledger that adds facts to every charge; made by `PrivacyLedger.noting`."""
+
+    def __init__(self, whole: PrivacyLedger, facts: Mapping[str, str]) -> None:
+        super().__init__(whole)
+        self._notes = {**whole._notes, **facts}
 
 
 class LedgerPart(PartRecords, _View):

@@ -1,15 +1,15 @@
-"""Reports and exports of a ledger: every entry with its facts, and what is left."""
+"""What a ledger holds, for reports and other programs: every entry with its facts, and what is left."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import math
 from typing import Any
 
-from dperm._document import Block, Document, Section, Table, Text, facts
-from dperm.accounting._checks import check_text, plain
-from dperm.accounting.ledger.account import Account
+from dperm.accounting._checks import plain
+from dperm.accounting.ledger.account import Account, decimals
 from dperm.accounting.ledger.cost import Cost, slack_as_float
 from dperm.accounting.ledger.entry import LedgerEntry
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
@@ -57,39 +57,6 @@ def export_ledger(ledger: PrivacyLedger, kind: str = "json") -> str:
     raise ValueError(f"kind must be 'json' or 'csv', got {kind!r}.")
 
 
-def ledger_report(ledger: PrivacyLedger, title: str = "Privacy budget") -> str:
-    """A report in Markdown: the guarantee, every charge with its facts, and what is left.
-
-    Parameters
-    ----------
-    ledger : PrivacyLedger
-    title : str
-
-    Examples
-    --------
-    >>> from dperm.accounting import Ledger
-    >>> print(ledger_report(Ledger(3.0, 1e-6, name="adult"))[:84], "...")
-    # Privacy budget adult
-    <BLANKLINE>
-    Everything that was charged here is together (3, 1e-06)-diff ...
-    """
-    name = f"{check_text(title, 'title')} {ledger.name}".rstrip()
-    lead: list[Block] = [Text(promise(ledger)), facts(ledger_facts(ledger))]
-    return Document(name, lead, ledger_sections(ledger)).to_markdown()
-
-
-def ledger_sections(ledger: PrivacyLedger) -> list[Section]:
-    """All entries in a table, then the facts of each."""
-    entries = list(enumerate(ledger.history(), start=1))
-    columns = ["#", "when (UTC)", "what", "records", "epsilon", "delta", "by", "mu^2 or rho", "slack", "pure"]
-    table = Table(columns, [_row(number, each) for number, each in entries])
-    sections = [Section("Entries", [table if entries else Text("Nothing was charged so far.")])]
-    for number, each in entries:
-        if each.statement:
-            sections.append(Section(f"{number}: {each.title}", [facts(each.statement)], level=3))
-    return sections
-
-
 def spending(ledger: PrivacyLedger) -> list[tuple[LedgerEntry, float, float]]:
     """Each entry, oldest first, with the epsilon spent and the total after it."""
     terms, course = ledger._terms, []
@@ -98,6 +65,11 @@ def spending(ledger: PrivacyLedger) -> list[tuple[LedgerEntry, float, float]]:
         account = account.after(entry)
         course.append((entry, account.spent(ledger._part), account.epsilon))
     return course
+
+
+def sums_then(spent: float, total: float) -> tuple[str, str]:
+    """What was spent and what was left after an entry, as text."""
+    return decimals(spent), "inf" if math.isinf(total) else decimals(max(0.0, total - spent), up=False)
 
 
 def ledger_facts(ledger: PrivacyLedger) -> dict[str, Any]:
@@ -113,6 +85,7 @@ def ledger_facts(ledger: PrivacyLedger) -> dict[str, Any]:
         "allow_seeded": ledger.allow_seeded,
         **{f"charged_{name}": value for name, value in _amounts(ledger.charged).items()},
         "spent": ledger.spent,
+        "left": ledger.left,
         "remaining": ledger.remaining,
         "seal": getattr(ledger, "seal", None),
     }
@@ -151,16 +124,3 @@ def _facts(entry: LedgerEntry) -> dict[str, Any]:
         "version": entry.version,
         "statement": plain(entry.statement),
     }
-
-
-def _row(number: int, entry: LedgerEntry) -> list[Any]:
-    return [
-        number,
-        f"{entry.when:%Y-%m-%d %H:%M:%S}",
-        entry.title,
-        entry.part or "all",
-        entry.epsilon,
-        entry.delta,
-        entry.accountant,
-        *_amounts(entry.cost).values(),
-    ]
