@@ -73,3 +73,49 @@ def test_classes_called_like_columns_of_the_table_keep_apart():
     table = model.coefficients()
     assert list(table) == ["column", "category", "c", "class category", "class column"]
     assert list(table["column"]) == ["x0", "x1", "(intercept)"]
+
+
+@pytest.mark.parametrize("reference", [None, {"sex": "m", "pay": "3<=pay<6"}])
+@pytest.mark.parametrize("labels", [[0, 1], ["a", "b", "c"]])
+def test_effects_add_up_to_the_scores(reference, labels):
+    """Of each record, whatever the reference; and they are ranked."""
+    schema = Schema([*SCHEMA.columns[:1], Categorical("sex", ["f", "m"], unknown="zero"), SCHEMA.columns[2],
+                     Numeric("year", "1990-01-01", "2030-01-01", missing="column", unit="year")])  # fmt: skip
+    frame = FRAME.assign(year=[2001, 1985, 2040, None] * 15, sex=RNG.choice(["f", "m", "x"], 60))
+    frame["year"] = [None if pd.isna(each) else f"{each:.0f}-05-05" for each in frame["year"]]
+    model = LogisticRegression(classes=labels, schema=schema, random_state=0)
+    model.fit(frame, RNG.choice(labels, 60))
+    table = model.effects(reference)
+    several = len(labels) > 2
+    numbers = table[labels if several else ["effect"]].to_numpy()
+    rows = {(column, None if pd.isna(level) else level): effects for column, level, effects in
+            zip(table["column"], table["category"], numbers, strict=True)}  # fmt: skip
+    for record, scores in zip(frame.to_dict("records"), model.decision_function(frame), strict=True):
+        total = rows["(intercept)", None] + record["age"] * rows["age", None]
+        total = total + rows["sex", record["sex"] if record["sex"] != "x" else "(others)"]
+        edge = sum(record["pay"] >= each for each in (3, 6))
+        total = total + rows["pay", ["pay<3", "3<=pay<6", "pay>=6"][edge]]
+        if pd.isna(record["year"]):
+            total = total + rows["year", "missing"]
+        else:
+            total = total + (np.clip(int(record["year"][:4]), 1990, 2030) - 1990) * rows["year", None]
+        np.testing.assert_allclose(total, scores, rtol=1e-5, atol=1e-9)
+    changes = dict(zip(table["column"], table["change"], strict=True))
+    assert (changes["age"], changes["sex"]) == (
+        "+1",
+        "from m" if reference else "from the mean of the levels",
+    )
+    assert "+1 year" in set(table["change"])
+    if reference is None:
+        levels = [rows["pay", each] for each in ("pay<3", "3<=pay<6", "pay>=6")]
+        np.testing.assert_allclose(sum(levels), 0.0, atol=1e-12)
+    else:
+        assert not rows["sex", "m"].any()
+    if not several:
+        np.testing.assert_allclose(table["odds_ratio"], np.exp(table["effect"]))
+        sizes = np.abs(table["over_range"][:-1])
+        assert (np.diff(sizes) <= 0).all()
+        per_year = table[table["change"] == "+1 year"]
+        np.testing.assert_allclose(per_year["over_range"], 40 * per_year["effect"])
+    with pytest.raises(ValueError, match="'x' is no level of column 'sex'"):
+        model.effects({"sex": "x"})

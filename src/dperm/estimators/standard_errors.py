@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,11 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.algorithms.fit import FitResult
 from dperm.algorithms.inference import InferenceResult
-from dperm.data.schema.columns import Categorical, Numeric
 from dperm.data.schema.schema import Schema
 from dperm.estimators.design import FittedDesign
-
-INTERCEPT = "(intercept)"
+from dperm.estimators.effects import INTERCEPT, effects_of, has_a_level
 
 
 class WithCoefficients:
@@ -58,16 +56,59 @@ class WithCoefficients:
         2          job    clerk
         3  (intercept)      NaN
         """
-        values = self.coefficient_values()
-        with suppress(ImportError):
-            import pandas
+        return _data_frame(self.coefficient_values())
 
-            return pandas.DataFrame(values)
-        with suppress(ImportError):
-            import polars
+    def effects(self, reference: Mapping[str, str] | None = None) -> Any:
+        """The weights as effects, the largest first: what a change of one column does to the score.
 
-            return polars.DataFrame(values)
-        raise ImportError("coefficients() makes a data frame: pip install pandas, or polars")
+        Parameters
+        ----------
+        reference : mapping of str to str, optional
+            Levels that the others of a column are compared with, by column. By default levels are compared
+            with the mean of the listed ones, each counted once.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            "column", "category", and "change": one unit of the column for numbers (the whole public range on
+            a logarithmic scale), another level, or a missing value. "effect" of that, or one column for each
+            class; for logistic regression with two classes "odds_ratio", ``exp(effect)``; and "over_range",
+            the effect of the whole public range, by which the rows are ranked. The intercept is that of a
+            record at its references, with numbers at their lower bounds. ``(others)`` are values that count
+            as zeros.
+
+        Raises
+        ------
+        NotFittedError, ImportError
+            As for `coefficients`.
+        ValueError
+            For a reference that is no level of a column.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> schema = dperm.Schema([dperm.Numeric("age", 0, 100), dperm.Categorical("job", ["cook", "clerk"])])
+        >>> table = {"age": [20, 40, 60, 80] * 50, "job": ["cook", "clerk"] * 100}
+        >>> model = dperm.LogisticRegression(schema=schema, classes=[-1, 1]).fit(table, [-1, -1, 1, 1] * 50)
+        >>> sorted(model.effects({"job": "cook"})["change"])
+        ['+1', 'from cook', 'from cook', 'numbers at their lower bounds']
+        """
+        return _data_frame(self.effect_values(reference))
+
+    def effect_values(self, reference: Mapping[str, str] | None = None) -> dict[str, list[Any]]:
+        """The columns of `effects` as a dict of lists, without a data frame library."""
+        columns, categories, *scores = self.coefficient_values().items()
+        weights = np.column_stack([numbers for _, numbers in scores])
+        schema = self._design.schema
+        rows = effects_of(columns[1], categories[1], weights, schema, reference or {})
+        found = {name: [getattr(each, name) for each in rows] for name in ("column", "category", "change")}
+        effects = np.array([each.effects for each in rows])
+        if len(scores) > 1:
+            return found | dict(zip([name for name, _ in scores], effects.T.tolist(), strict=True))
+        found["effect"] = effects[:, 0].tolist()
+        if hasattr(self, "predict_proba"):
+            found["odds_ratio"] = np.exp(np.minimum(effects[:, 0], 700.0)).tolist()
+        return found | {"over_range": [float(each.over_range[0]) for each in rows]}
 
     def coefficient_values(self) -> dict[str, list[Any]]:
         """The columns of `coefficients` as a dict of lists, without a data frame library.
@@ -92,6 +133,18 @@ class WithCoefficients:
         heads = [_head(label) for label in self.classes_] if several else ["coefficient"]  # type: ignore[attr-defined]
         values = dict(zip(heads, weights.T.tolist(), strict=True))
         return {"column": columns, "category": categories, **values}
+
+
+def _data_frame(values: dict[str, list[Any]]) -> Any:
+    with suppress(ImportError):
+        import pandas
+
+        return pandas.DataFrame(values)
+    with suppress(ImportError):
+        import polars
+
+        return polars.DataFrame(values)
+    raise ImportError("a table of weights is a data frame: pip install pandas, or polars")
 
 
 def _head(label: Any) -> str:
@@ -227,14 +280,7 @@ def reference_levels(schema: Schema, fit_intercept: bool) -> list[int]:
     """
     found, place = [], 0
     for column in schema.columns:
-        if _has_a_level(column):
+        if has_a_level(column):
             found.append(place)
         place += len(column.feature_names)
     return found if fit_intercept else found[1:]
-
-
-def _has_a_level(column: Categorical | Numeric) -> bool:
-    """Whether one of the column's indicators is 1 in every record."""
-    if isinstance(column, Categorical):
-        return "zero" not in (column.unknown, column.missing)
-    return column.bins is not None and column.missing != "zero"

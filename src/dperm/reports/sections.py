@@ -226,10 +226,10 @@ def data(schema: Schema | None, n_features: int | None) -> Section:
 
 
 def weights(model: Any) -> Section:
-    """Weights by column and category, with intervals if there are any."""
-    values = model.coefficient_values()
-    heads, columns = list(values), [_cells(each) for each in values.values()]
+    """Weights with intervals if there are any; else effects, the largest first."""
     inferred = getattr(model, "inference_", None) is not None
+    values = model.coefficient_values() if inferred else model.effect_values()
+    heads, columns = list(values), [_cells(each) for each in values.values()]
     if inferred:
         heads += ["95 % interval, from", "to"]
         columns += [_cells(bound) for bound in model.conf_int().T.tolist()]
@@ -245,7 +245,10 @@ def weights(model: Any) -> Section:
 
 _OF_WEIGHTS = "Weights are noisy: that of a category with few records is mostly noise. "
 _OF_INTERVALS = "Intervals account for sampling and noise; where none is shown, the weight is not determined."
-_NO_INTERVALS = "The solver gives no standard errors: noisy_newton does."
+_NO_INTERVALS = (
+    "An effect is that of the change beside it on the score (for two classes the log-odds), over_range that "
+    "of the whole public range of the column. The solver gives no standard errors: noisy_newton does."
+)
 
 
 def _cells(column: Sequence[Any]) -> list[Any]:
