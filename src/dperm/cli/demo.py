@@ -68,7 +68,9 @@ def _measure(screen: Screen, data: datasets.Dataset, repetitions: int, seed: int
             X, X_test, y, y_test = train_test_split(
                 data.X, data.y, test_size=0.2, random_state=seed + repetition, stratify=data.y
             )
-            objective = Objective("logistic", X, y, row_norm=data.row_norm, fit_intercept=True)
+            objective = Objective(  # how many records were published is public
+                "logistic", X, y, row_norm=data.row_norm, fit_intercept=True, n_public=len(y)
+            )
             scores.nonprivate.append(_accuracy(nonprivate(objective), X_test, y_test))
             scores.majority.append(_accuracy(majority(objective), X_test, y_test))
             progress.advance(task, 2)

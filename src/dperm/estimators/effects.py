@@ -60,7 +60,7 @@ def effects_of(
     if schema is None:
         rest = zip(columns, weights, strict=True)
         found = [Effect(name, None, "+1", each, each) for name, each in rest if name != INTERCEPT]
-    found.sort(key=lambda each: -np.abs(each.over_range).max())
+    found.sort(key=lambda each: (each.category == OTHERS, -np.abs(each.over_range).max()))
     last = Effect(INTERCEPT, None, "numbers at their lower bounds" if schema else "", intercept, intercept)
     return [*found, last] if columns[-1] == INTERCEPT else found
 

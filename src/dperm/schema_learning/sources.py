@@ -101,7 +101,7 @@ def _kind(name: Any, what: str, given: str | None) -> str:
     wanted = "neither a numeric nor a categorical column" if given is None else f"no {given} column"
     raise ValueError(
         f"column {name!r} holds {what}, which is {wanted}: convert it, or leave it out with "
-        f"kinds={{{name!r}: 'ignored'}}"
+        f"kinds={{{name!r}: 'ignored'}} and describe dates by hand, Numeric({name!r}, low, high, unit='day')"
     )
 
 

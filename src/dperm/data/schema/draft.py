@@ -14,6 +14,7 @@ from dperm.data.schema.table_columns import TableColumn, as_frame, read_columns
 from dperm.errors import DataError, PrivacyWarning, warn_caller
 
 MAX_CATEGORIES = 200  # a column with more distinct texts holds names or identifiers rather than categories
+_BY_HAND = " Dates are a Numeric with a unit; texts with many values may be a Categorical with buckets."
 _MIN_UNIT = 1e-300  # smaller powers of ten underflow
 _MAX_WHOLE = 2**53  # larger doubles are always whole
 
@@ -42,7 +43,7 @@ def draft_columns(parts: Iterable[Any]) -> tuple[list[SchemaColumn], list[str]]:
         "this schema was read from the data and is a draft: its bounds and categories reveal information "
         "about the records, so a guarantee that rests on them is void. Before using it, replace every entry "
         "by what is publicly known about the column."
-        + (f" No description fits {', '.join(map(repr, left_out))}: ignored." if left_out else ""),
+        + (f" No description fits {', '.join(map(repr, left_out))}: ignored.{_BY_HAND}" if left_out else ""),
         PrivacyWarning,
     )
     return [column for column in drafts.values() if column is not None], left_out
