@@ -37,7 +37,7 @@ def test_create_show_history(run):
     assert "first [fit]" in history
     assert "noisy_gd" in history
     assert "clip" not in history
-    assert "clip=0.25" in run("history", "adult", "--facts").stdout
+    assert json.loads(run("history", "adult", "--json").stdout)[0]["statement"]["clip"] == 0.25
 
 
 def test_several_data_sets_and_accountants(run):

@@ -75,15 +75,10 @@ def history(
     screen: Screen,
     name: Name,
     file: File = _FILE,
-    facts: Annotated[bool, typer.Option("--facts", help="Add the public facts of each fit.")] = False,
 ) -> None:
-    """List all charges, oldest first."""
+    """List all charges, oldest first; with --json, all their facts."""
     ledger = open_ledger(file, name)
-    entries, lines = ledger.history(), list[str]()
-    for number, entry in enumerate(entries if facts else [], start=1):
-        known = {**entry.statement, "process": entry.process, "version": entry.version}
-        lines.append(f"{number}: {', '.join(f'{key}={value}' for key, value in known.items())}")
-    screen.show(json.loads(export_ledger(ledger, "json"))["entries"], _charges(ledger), *lines)
+    screen.show(json.loads(export_ledger(ledger, "json"))["entries"], _charges(ledger))
 
 
 @app.command()

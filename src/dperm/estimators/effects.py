@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +14,8 @@ INTERCEPT = "(intercept)"
 OTHERS = "(others)"
 
 
-@dataclass(frozen=True)
-class Effect:
-    """A row of the table: what is changed, and what that does to the score of each class."""
-
-    column: str
-    category: str | None
-    change: str
-    effects: NDArray[np.float64]
-    over_range: NDArray[np.float64]  # of the whole public range; the same for levels
+#: Column, category, what is changed, the effect of that and of the whole public range on each score.
+Effect = tuple[str, str | None, str, NDArray[np.float64], NDArray[np.float64]]
 
 
 def effects_of(
@@ -40,29 +32,39 @@ def effects_of(
     ValueError
         For a reference that is no level of a column.
     """
-    names = [] if schema is None else schema.column_names
-    levels = {
-        name: [each for at, each in zip(columns, categories, strict=True) if at == name] for name in names
-    }
+    levels: dict[str, list[str | None]] = {}
+    for column, category in zip(columns, categories, strict=True):
+        levels.setdefault(column, []).append(category)
     for column, level in reference.items():
         if level not in levels.get(column, ()):
             raise ValueError(f"reference: {level!r} is no level of column {column!r}: {levels.get(column)}")
-    intercept = weights[-1] if columns[-1] == INTERCEPT else np.zeros(weights.shape[1])
-    found, place = [], 0
+    last = weights[-1]  # the intercept, if there is one
+    found: list[Effect] = []
     for described in () if schema is None else schema.columns:
-        own = weights[place : place + len(described.feature_names)]
-        place += len(own)
+        own, weights = np.split(weights, [len(described.feature_names)])
         if described.n_numbers:
             found += _of_number(described, own)
-        else:
-            rows, base = _of_levels(described, levels[described.name], own, reference.get(described.name))
-            found, intercept = found + rows, intercept + base
+            continue
+        base, change = own.mean(axis=0), "from the mean of the levels"
+        names, chosen = levels[described.name], reference.get(described.name)
+        if chosen is not None:
+            base, change = own[names.index(chosen)], f"from {chosen}"
+        last = last + base
+        if not has_a_level(described):
+            names, own = [*names, OTHERS], np.vstack([own, np.zeros_like(base)])
+        found += [
+            (described.name, level, change, each, each) for level, each in zip(names, own - base, strict=True)
+        ]
     if schema is None:
-        rest = zip(columns, weights, strict=True)
-        found = [Effect(name, None, "+1", each, each) for name, each in rest if name != INTERCEPT]
-    found.sort(key=lambda each: (each.category == OTHERS, -np.abs(each.over_range).max()))
-    last = Effect(INTERCEPT, None, "numbers at their lower bounds" if schema else "", intercept, intercept)
-    return [*found, last] if columns[-1] == INTERCEPT else found
+        found = [
+            (name, None, "+1", each, each)
+            for name, each in zip(columns, weights, strict=True)
+            if name != INTERCEPT
+        ]
+    found.sort(key=lambda each: (each[1] == OTHERS, -np.abs(each[4]).max()))
+    if columns[-1] == INTERCEPT:
+        found.append((INTERCEPT, None, "numbers at their lower bounds" if schema else "", last, last))
+    return found
 
 
 def _of_number(column: SchemaColumn, own: NDArray[np.float64]) -> list[Effect]:
@@ -71,20 +73,8 @@ def _of_number(column: SchemaColumn, own: NDArray[np.float64]) -> list[Effect]:
     change, span = f"{low} to {high}", 1.0
     if column.transform == "none":
         change, span = f"+1 {column.unit or ''}".strip(), column.high - column.low
-    rows = [Effect(column.name, None, change, own[0] / span, own[0])]
-    return rows + [Effect(column.name, "missing", f"instead of {low}", each, each) for each in own[1:]]
-
-
-def _of_levels(
-    column: SchemaColumn, names: Sequence[str | None], own: NDArray[np.float64], reference: str | None
-) -> tuple[list[Effect], NDArray[np.float64]]:
-    """The effects of levels, and the weight of what they are relative to."""
-    base = own.mean(axis=0) if reference is None else own[list(names).index(reference)]
-    change = "from the mean of the levels" if reference is None else f"from {reference}"
-    if not has_a_level(column):
-        names, own = [*names, OTHERS], np.vstack([own, np.zeros_like(base)])
-    pairs = zip(names, own - base, strict=True)
-    return [Effect(column.name, level, change, each, each) for level, each in pairs], base
+    missing: list[Effect] = [(column.name, "missing", f"instead of {low}", each, each) for each in own[1:]]
+    return [(column.name, None, change, own[0] / span, own[0]), *missing]
 
 
 def has_a_level(column: SchemaColumn) -> bool:

@@ -101,14 +101,16 @@ class WithCoefficients:
         weights = np.column_stack([numbers for _, numbers in scores])
         schema = self._design.schema
         rows = effects_of(columns[1], categories[1], weights, schema, reference or {})
-        found = {name: [getattr(each, name) for each in rows] for name in ("column", "category", "change")}
-        effects = np.array([each.effects for each in rows])
+        found: dict[str, list[Any]] = {}
+        for place, name in enumerate(("column", "category", "change")):
+            found[name] = [row[place] for row in rows]
+        effects = np.array([row[3] for row in rows])
         if len(scores) > 1:
             return found | dict(zip([name for name, _ in scores], effects.T.tolist(), strict=True))
         found["effect"] = effects[:, 0].tolist()
         if hasattr(self, "predict_proba"):
             found["odds_ratio"] = np.exp(np.minimum(effects[:, 0], 700.0)).tolist()
-        return found | {"over_range": [float(each.over_range[0]) for each in rows]}
+        return found | {"over_range": [float(row[4][0]) for row in rows]}
 
     def coefficient_values(self) -> dict[str, list[Any]]:
         """The columns of `coefficients` as a dict of lists, without a data frame library.

@@ -203,7 +203,7 @@ class CsvTables:
 class KeptTables:
     """A subset of the records of files."""
 
-    whole: Tables
+    whole: ParquetTables | CsvTables
     kept: NDArray[np.bool_]  # one for each record of the files, in order
 
     @property
@@ -236,38 +236,8 @@ class KeptTables:
             raise DataError(f"the files hold {row} records, and held {len(self.kept)} when they were split")
 
 
-@dataclass(frozen=True, eq=False)
-class LabelledTables:
-    """The records of files that have a label."""
-
-    whole: Tables
-    label: str
-    names: tuple[str, ...]  # columns that are read
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The files."""
-        return self.whole.paths
-
-    def types(self) -> dict[str, Any]:
-        """Arrow types of the columns."""
-        types = self.whole.types()
-        return {name: types[name] for name in self.names}
-
-    def only(self, names: tuple[str, ...]) -> LabelledTables:
-        """The same records with some of the columns."""
-        return dataclasses.replace(self, names=names)
-
-    def batches(self, *, threads: bool) -> Iterator[Any]:
-        """The records with a label, in order, as record batches of no more than a chunk."""
-        compute = pyarrow().compute
-        for batch in self.whole.only(tuple({*self.names, self.label})).batches(threads=threads):
-            missing = compute.is_null(batch.column(self.label), nan_is_null=True)
-            yield batch.filter(compute.invert(missing)).select(self.names)
-
-
 #: Files of one format and the columns that are read from them; public and picklable.
-Tables = ParquetTables | CsvTables | KeptTables | LabelledTables
+Tables = ParquetTables | CsvTables | KeptTables
 
 
 def parquet_columns(path: Path) -> tuple[str, ...]:

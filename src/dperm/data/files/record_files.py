@@ -18,7 +18,6 @@ from dperm.data.dense import ColumnsMatrix
 from dperm.data.files.arrow_tables import (
     CsvTables,
     KeptTables,
-    LabelledTables,
     ParquetTables,
     Paths,
     Tables,
@@ -266,9 +265,9 @@ class RecordFiles:
         return dataclasses.replace(self, tables=KeptTables(self.tables, kept))
 
     def labelled(self) -> RecordFiles:
-        """The records that have a label."""
-        tables = LabelledTables(self.tables, self.label, self.tables.names)
-        return dataclasses.replace(self, tables=tables)
+        """The records that have a label, which a pass over the labels finds."""
+        only = dataclasses.replace(self, tables=self.tables.only((self.label,)))
+        return self.where(np.concatenate([~_missing(_cells(batch.column(0))) for batch in only._batches()]))
 
     def blocks(self) -> Iterator[Any]:
         """The records as stored in the files, without labels, in consecutive record batches."""
@@ -313,7 +312,7 @@ class RecordFiles:
 
     def _labels_of(self, batch: Any, first_row: int) -> NDArray[Any]:
         cells = _cells(batch.column(self.label))
-        missing = cells != cells if cells.dtype.kind == "f" else cells == np.array(None)
+        missing = _missing(cells)
         if missing.any():
             row = first_row + int(np.argmax(missing))
             raise DataError(f"column {self.label!r} holds no label at row {row}{DROP}")
@@ -476,6 +475,10 @@ def _numbers(column: Any, name: str, kind: Any, wanted: Any) -> NDArray[Any]:
     if column.null_count:
         column = arrow.compute.fill_null(column, float("nan"))
     return np.asarray(column.to_numpy(zero_copy_only=True))
+
+
+def _missing(cells: Labels) -> NDArray[np.bool_]:
+    return np.asarray(cells != cells if cells.dtype.kind == "f" else cells == np.array(None))
 
 
 def _cells(column: Any) -> Labels:
