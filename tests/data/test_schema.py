@@ -198,7 +198,7 @@ class TestEncoding:
         schema = Schema([Numeric("a", -1, 1), Categorical("c", list("pqr")), Numeric("b", -1, 1, bins=5)])
         table = {"a": rng.normal(size=50), "b": rng.normal(size=50), "c": rng.choice(list("pqr"), 50)}
         whole = schema.encode(table).to_dense()
-        monkeypatch.setattr("dperm.data.schema.schema._BLOCK_ROWS", 7)
+        monkeypatch.setattr("dperm.data.schema.encoding._BLOCK_ROWS", 7)
         np.testing.assert_array_equal(schema.encode(table).to_dense(), whole)
 
     def test_no_records(self):

@@ -423,6 +423,7 @@ def public_facts(objective: Objective) -> dict[str, Any]:
         "l2": objective.l2,
         "fit_intercept": objective.fit_intercept,
         **({"partitions": objective.n_partitions} if objective.n_partitions else {}),
+        **objective.described,
     }
 
 

@@ -21,7 +21,7 @@ Data = Annotated[
     ),
 ]
 SchemaFile = Annotated[Path, typer.Option("--schema", help="TOML file that describes the columns.")]
-Label = Annotated[str, typer.Option(help="Column to predict.")]
+Label = Annotated[str | None, typer.Option(help="Column to predict; by default the label of the schema.")]
 Separator = Annotated[
     str | None, typer.Option(help="Between cells in CSV files, or 'tab'; by default guessed from the header.")
 ]
@@ -110,9 +110,9 @@ def fit(
     screen: Screen,
     data: Data,
     schema: SchemaFile,
-    label: Label,
     epsilon: Epsilon,
     delta: Delta,
+    label: Label = None,
     estimator: Estimator = "logistic",
     positive: Positive = None,
     classes: Classes = None,
@@ -150,7 +150,7 @@ def fit(
     )
 
     # Everything that can fail without the fit fails before the charge.
-    description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
+    description, target = target_of(schema, label, estimator, positive, classes, target_bound)
     description = without_weights(description, weight_column, weight_bound, target)
     account = _charged(ledger, file, model, label, purpose, by)
     drop = droppable(drop_missing_labels, neighbors, account)
@@ -207,7 +207,6 @@ def tune(
     screen: Screen,
     data: Data,
     schema: SchemaFile,
-    label: Label,
     epsilon: Epsilon,
     delta: Delta,
     grid: Annotated[
@@ -217,6 +216,7 @@ def tune(
     refit: Annotated[
         bool, typer.Option("--refit", help="Refit the winner to all records, with half of the budget.")
     ] = False,
+    label: Label = None,
     estimator: Estimator = "logistic",
     positive: Positive = None,
     classes: Classes = None,
@@ -250,7 +250,7 @@ def tune(
     )
     from dperm.search import PrivateSearch
 
-    description, target = target_of(screen, schema, label, estimator, positive, classes, target_bound)
+    description, target = target_of(schema, label, estimator, positive, classes, target_bound)
     description = without_weights(description, weight_column, weight_bound, target)
     account = _charged(ledger, file, model, label, purpose, by)
     drop = droppable(drop_missing_labels, neighbors, account)

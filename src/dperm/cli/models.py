@@ -21,15 +21,17 @@ from dperm.cli.targets import (
     Numbers,
     Target,
     as_text,
-    features_of,
+    changed,
     labels_of,
     numbers_of,
     schema_in,
     schema_types,
     target_from,
+    with_label,
 )
 from dperm.data.files.arrow_tables import pyarrow
 from dperm.data.schema.schema import Schema
+from dperm.estimators.input_checks import check_names
 from dperm.estimators.solvers import SOLVERS, check_solver
 from dperm.estimators.storage.loading import read_model
 from dperm.estimators.storage.saving import save_model
@@ -86,6 +88,7 @@ def make(name: str, solver: str, settings: Sequence[str], **arguments: Any) -> A
         if key in named or key in _NONE or key in fixed:
             instead = f"it is {named[key]}" if key in named else "it cannot be set"
             raise ValueError(f"--set {key}: {instead}")
+        check_names("--set", own, [key])
         if key in own:
             fixed[key] = typed(key, text, own[key])
         else:
@@ -98,6 +101,7 @@ def grid_of(name: str, texts: Sequence[str]) -> dict[str, list[Any]]:
     own, grid = _types(estimator_class(name)), dict[str, list[Any]]()
     for text in texts:
         key, _, values = text.partition("=")
+        check_names("--grid", own, [key])
         if key not in own or key in _NONE or key in grid:
             reason = "is named twice" if key in grid else f"is none of {_names(own)}"
             raise ValueError(f"--grid {key!r} {reason}")
@@ -152,9 +156,8 @@ _LARGE_EPSILON = 10.0
 
 
 def target_of(
-    screen: Screen,
     path: Path,
-    label: str,
+    label: str | None,
     estimator: str,
     positive: str | None,
     classes: Sequence[str] | None,
@@ -162,8 +165,10 @@ def target_of(
 ) -> tuple[Schema, Target]:
     """The schema of the features, and the column to predict."""
     schema = schema_in(path)
-    if schema._is_draft:
-        screen.warn(f"{path} is still a draft, read from data: check it, and delete its first lines")
+    label = label or schema.label_name
+    if not label:
+        raise ValueError(f"--label must name the column to predict, as {path} has no label = ...")
+    named, schema = bool(schema.label), with_label(schema, label)
     target: Target
     if is_classifier(estimator):
         if bound is not None:
@@ -175,7 +180,7 @@ def target_of(
                 f"--class and --positive are for labels, and --estimator {estimator} predicts numbers"
             )
         target = numbers_of(schema, label, bound)
-    return features_of(schema, label), target
+    return schema if named else changed(schema, label=""), target
 
 
 def check_terms(screen: Screen, epsilon: float, delta: float, n: int) -> None:

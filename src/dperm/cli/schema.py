@@ -16,7 +16,7 @@ from dperm.cli.fit import By, Data, Decimal, Header, LedgerName, Neighbors, Purp
 from dperm.cli.inputs import Inputs, opened
 from dperm.cli.messages import check_writable, interrupted_after_charge
 from dperm.cli.screen import Screen, command
-from dperm.cli.targets import as_text, schema_in
+from dperm.cli.targets import schema_in
 from dperm.data.files.arrow_tables import pyarrow
 from dperm.data.files.whole_files import write_whole
 from dperm.data.schema.columns import Numeric
@@ -81,7 +81,7 @@ def template(
     data: Data,
     label: Annotated[
         str | None,
-        typer.Option(help="Column of labels: drafted as categories even if they are numbers."),
+        typer.Option(help="Column to predict, which is no feature: up to 20 whole numbers are categories."),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="TOML file to write.")] = None,
     separator: Separator = None,
@@ -99,20 +99,13 @@ def template(
             )
         inputs.check_has([] if label is None else [label])
         tables = (pyarrow().Table.from_batches([batch]) for batch in inputs.batches(inputs.types_by_cells()))
-        parts = tables if label is None else (_with_texts(table, label) for table in tables)
-        schema = Schema.template(parts, Path(data[0]).name.split(".")[0] if data[0] != "-" else "")
+        name = Path(data[0]).name.split(".")[0] if data[0] != "-" else ""
+        schema = Schema.template(tables, name, label=label or "")
     if out is None:
         screen.show(schema.to_entries(), schema.to_text().removesuffix("\n"))
         return
     out.write_text(schema.to_text(), encoding="utf-8")
     screen.note(f"Draft of {len(schema.columns)} columns written to {out}: check every line of it")
-
-
-def _with_texts(table: Any, column: str) -> Any:
-    """The table with a column converted to strings, as `dperm fit` compares labels."""
-    cells = [None if each is None else as_text(each) for each in table[column].to_pylist()]
-    place = table.column_names.index(column)
-    return table.set_column(place, column, [pyarrow().array(cells, "string")])
 
 
 def _is_number(name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from dperm.cli.inputs import Inputs
 from dperm.cli.screen import Screen
 from dperm.data.files.arrow_tables import csv_type, pyarrow
 from dperm.data.files.record_files import RecordFiles
-from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
+from dperm.data.schema.columns import Numeric
 from dperm.data.schema.schema import Schema
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
@@ -142,18 +142,26 @@ def as_text(cell: Any) -> str:
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
-def features_of(schema: Schema, column: str) -> Schema:
-    """The schema without the column to predict."""
-    if column not in schema.column_names:
+def with_label(schema: Schema, column: str) -> Schema:
+    """The schema with that column as the one to predict, which is no feature."""
+    if schema.label_name not in ("", column):
+        raise ValueError(f"--label {column!r}: the schema says that the label is {schema.label_name!r}")
+    if schema.label:
         return schema
-    return with_columns(schema, [each for each in schema.columns if each.name != column], schema.ignored)
+    described = next((each for each in schema.columns if each.name == column), None)
+    if described is None:
+        return schema
+    rules = (
+        {"missing": "error"} if isinstance(described, Numeric) else {"missing": "error", "unknown": "error"}
+    )
+    columns = [each for each in schema.columns if each is not described]
+    return changed(schema, columns=columns, label=replace(described, **rules))
 
 
-def with_columns(schema: Schema, columns: Sequence[SchemaColumn], ignored: Sequence[str]) -> Schema:
-    """The schema with other columns, still marked as learned or as a draft."""
-    other = Schema(columns, schema.name, ignored)
-    for origin in ("_learned", "_is_draft"):
-        object.__setattr__(other, origin, getattr(schema, origin))
+def changed(schema: Schema, **changes: Any) -> Schema:
+    """The schema with other fields, still marked as learned."""
+    other = replace(schema, **changes)
+    object.__setattr__(other, "_learned", schema._learned)
     return other
 
 
@@ -161,13 +169,10 @@ def labels_of(
     schema: Schema, column: str, positive: str | None = None, classes: Sequence[str] | None = None
 ) -> Labels:
     """The labels from the options, or else from the schema."""
-    described = next((each for each in schema.columns if each.name == column), None)
-    if not classes and isinstance(described, Categorical):
-        classes = [str(each) for each in described.categories]
     if not classes and schema.classes is not None:
-        classes = [str(each) for each in schema.classes]
+        classes = [as_text(each) for each in schema.classes]
     if not classes or len(set(classes)) < 2:
-        close = get_close_matches(column, schema.column_names, 1) if described is None else []
+        close = get_close_matches(column, schema.column_names, 1) if isinstance(schema.label, str) else []
         raise ValueError(
             f"name the labels, all that may occur: --class LABEL for each, or describe column {column!r} as "
             f"categorical in the schema{f', which has {close[0]!r}' if close else ''}"
@@ -179,10 +184,8 @@ def labels_of(
 
 def numbers_of(schema: Schema, column: str, bound: float | None = None) -> Numbers:
     """The numbers with the bound from the option, or else from the schema."""
-    described = next((each for each in schema.columns if each.name == column), None)
-    bounds = (described.low, described.high) if isinstance(described, Numeric) else schema.target_bounds
-    if bound is None and bounds is not None:
-        bound = float(max(map(abs, bounds)))
+    if bound is None and schema.target_bounds is not None:
+        bound = float(max(map(abs, schema.target_bounds)))
     return Numbers(column, bound)
 
 
@@ -304,7 +307,8 @@ def without_weights(schema: Schema, column: str | None, bound: float | None, tar
     if column == target.column:
         raise ValueError(f"--weight-column {column!r} is the column to predict")
     ignored = [*(each for each in schema.ignored if each != column), column]
-    return with_columns(schema, features_of(schema, column).columns, ignored)
+    features = [each for each in schema.columns if each.name != column]
+    return changed(schema, columns=features, ignored=ignored)
 
 
 def load_weights(inputs: Inputs, column: str, target: Target, drop: bool) -> NDArray[Any]:

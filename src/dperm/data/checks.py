@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,36 @@ def check_names(
     unknown = sorted({str(name) for name in found} - {str(name) for name in (*wanted, *ignored)})
     if unknown:
         raise DataError(f"{by} does not describe {listed(unknown)} of {table}: {advice}")
+
+
+_LEAST = 20  # records; in fewer, a feature may equal the label by chance
+_FIRST = 100  # records that are compared before all are
+
+
+def check_no_label(X: Any, y: Any, described: Sequence[str] | None) -> None:
+    """Raise DataError if `y` equals a column of the table `X`, or has the name of a described one."""
+    name, names = getattr(y, "name", None), getattr(X, "columns", ()) if described is None else described
+    if described is None or name not in described:
+        known = isinstance(X, Mapping) or (hasattr(X, "columns") and not hasattr(X, "__dask_graph__"))
+        name = next((each for each in names if known and _is_equal(X, each, y)), None)
+    if name is not None:
+        raise DataError(
+            f"column {name!r} is a feature, and y is the same column: a model would predict the label from "
+            f"itself. Drop it from X, or say label = {name!r} in the schema; rename y if it is another column"
+        )
+
+
+def _is_equal(table: Any, name: str, y: Any) -> bool:
+    if (
+        not isinstance(name, str)
+        or name not in table
+        or np.ndim(y) != 1
+        or len(y) < _LEAST
+        or len(table[name]) != len(y)
+    ):
+        return False
+    same = list(table[name][:_FIRST]) == list(y[:_FIRST])
+    return same and np.array_equal(np.asarray(table[name]), np.asarray(y))
 
 
 def check_encoding(found: str, wanted: str) -> None:

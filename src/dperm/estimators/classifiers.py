@@ -50,8 +50,9 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
         prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
         encoded).
     classes : sequence of two or more labels, optional
-        The public labels. By default they are read from the data, with a PrivacyWarning. Of two, the second
-        is the positive one, for precision, recall and curves of :func:`dperm.metrics.evaluate`.
+        The public labels. Default: those of the schema's label, else those in the data, with a
+        PrivacyWarning. Of two, the second is the positive one, for precision, recall and curves of
+        :func:`dperm.metrics.evaluate`.
     class_weight : dict or "private", optional
         Public positive weights of the labels, which multiply the losses of their records; 1 for a label that
         is not in it. "private": weights inverse to noisy class frequencies, which take a small part of the
@@ -223,8 +224,9 @@ class LinearSVC(PrivateLinearClassifier):
         prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
         encoded).
     classes : sequence of two labels, optional
-        The public labels. By default they are read from the data, with a PrivacyWarning. The second is the
-        positive one, for precision, recall and curves of :func:`dperm.metrics.evaluate`.
+        The public labels. Default: those of the schema's label, else those in the data, with a
+        PrivacyWarning. The second is the positive one, for precision, recall and curves of
+        :func:`dperm.metrics.evaluate`.
     class_weight : dict or "private", optional
         Public positive weights of the labels, which multiply the losses of their records; 1 for a label that
         is not in it. "private": weights inverse to noisy class frequencies, which take a small part of the

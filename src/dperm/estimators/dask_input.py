@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -117,7 +118,7 @@ class ScoredByBlocks:
         """
         check_readable(y=y, sample_weight=sample_weight)
         check_is_fitted(self)
-        if self.privacy_.private:
+        if self.privacy_.epsilon < math.inf:
             _warn_once_of_exact_scores()
         if y is None:
             y = _targets_of(X, is_classifier(self))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, validate_data
 
-from dperm.data.checks import check_encoding, check_readable
+from dperm.data.checks import check_encoding, check_no_label, check_readable
 from dperm.data.dask_collections import is_dask_collection
 from dperm.data.dask_rows import EncodedCollection
 from dperm.data.files.record_files import RecordFiles
@@ -21,11 +21,14 @@ from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
 from dperm.estimators.dask_input import training_collections
 from dperm.estimators.input_checks import sound_matrix
+from dperm.estimators.sklearn_searches import steps_that_learn
 
 # Block size of predictions, so that a block stays in the cache: rows, and numbers of a dense matrix.
 _BLOCK_ROWS, _BLOCK_NUMBERS = 4096, 1 << 18
 # Numbers of a data frame that are converted to an array at a time.
 _PART_NUMBERS = 1 << 21
+
+DRAFT_SCHEMA = "the bounds and categories of a draft schema"
 
 Matrix = NDArray[Any] | TabularMatrix | RecordFiles | EncodedCollection
 
@@ -56,6 +59,7 @@ def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) ->
     if not isinstance(schema, Schema | None):
         raise TypeError(f"schema must be a dperm.Schema, got {type(schema).__name__}")
     check_readable(X=X if schema is None else None, y=y)  # a schema checks its columns more closely
+    check_no_label(X, y, None if schema is None else schema.column_names)
     estimator._encoding = encoding_of(X, schema)
     if is_dask_collection(X):
         return training_collections(estimator, X, y)
@@ -202,7 +206,7 @@ def public_row_norm(row_norm: float | None, schema: Schema | None, fit_intercept
     return 1.0 if schema is None else schema.row_norm(fit_intercept)
 
 
-def schema_facts(schema: Schema | None) -> dict[str, str]:
+def schema_facts(schema: Schema | None) -> dict[str, Any]:
     """What a privacy statement says about the schema, among the public facts."""
     if schema is None:
         return {}
@@ -212,10 +216,17 @@ def schema_facts(schema: Schema | None) -> dict[str, str]:
         facts.append(
             f"learned with epsilon = {stated.epsilon:g}, delta = {stated.delta:g} (its own statement)"
         )
-    if schema._is_draft:
+    if schema.draft:
         facts.append("a DRAFT that was read from data")
     facts.append(f"{len(schema.columns)} columns as {schema.n_columns}, SHA-256 {schema.digest[:16]}...")
     return {"schema": ", ".join(facts)}
+
+
+def learned_exactly(*schemas: Schema | None) -> dict[str, Any]:
+    """The public fact of a fit that rests on what the data told without noise, as far as that is known."""
+    drafts = [DRAFT_SCHEMA] if any(each is not None and each.draft for each in schemas) else []
+    found = drafts + steps_that_learn()
+    return {"learned_exactly": found} if found else {}
 
 
 def _check_files(files: RecordFiles, schema: Schema | None, row_norm: float | None) -> None:

@@ -26,6 +26,7 @@ from dperm.data.schema.table_columns import ArrayColumn, as_cells
 from dperm.data.sparse import as_csr, is_sparse
 from dperm.errors import DataError, DefaultBoundWarning, ExactSizeWarning, PrivacyWarning, warn_caller
 from dperm.estimators.dask_input import found_labels, mapped_targets
+from dperm.estimators.sklearn_searches import SKLEARN_FOLDERS
 
 _NUMBER = (numbers.Real, "a number")
 _NUMBER_OR_NONE = ((numbers.Real, NoneType), "a number or None")
@@ -293,6 +294,18 @@ def warn_of_default_bounds(*, row_norm: bool, weight_bound: bool) -> None:
             "weight_bound was not given, so weights above 1 count as 1. Pass weight_bound=..., a bound on "
             "sample_weight that is publicly known",
             DefaultBoundWarning,
+        )
+
+
+def warn_of_learned(found: Sequence[str]) -> None:
+    """Warn of what was learned from the data without noise before a fit."""
+    if found:
+        warn_caller(
+            "nothing is guaranteed, since the fit rests on what was learned from the data without noise: "
+            f"{', '.join(found)}. Use a schema of what is publicly known: check each line of a draft, then "
+            "delete its first lines (draft=False). A FrozenEstimator may have been fitted to public data",
+            PrivacyWarning,
+            beyond=SKLEARN_FOLDERS,
         )
 
 

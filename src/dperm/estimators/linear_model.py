@@ -24,6 +24,7 @@ from dperm.data.schema.schema import Schema
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.design import (
     FittedDesign,
+    learned_exactly,
     prediction_blocks,
     public_row_norm,
     schema_facts,
@@ -42,10 +43,11 @@ from dperm.estimators.input_checks import (
     row_scales,
     warn_of_default_bounds,
     warn_of_exact_number,
+    warn_of_learned,
     with_targets,
 )
 from dperm.estimators.mixins import PrivacyDiagram, StoredWithoutLedger
-from dperm.estimators.sklearn_searches import warn_of_search
+from dperm.estimators.sklearn_searches import check_seeds, warn_of_search
 from dperm.estimators.solvers import Call, check_solver, solver_call
 from dperm.estimators.standard_errors import WithCoefficients
 from dperm.estimators.storage.onnx_graph import to_onnx
@@ -100,6 +102,19 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         for name, value in arguments.items():
             if name != "self":
                 setattr(self, name, value)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, like scikit-learn's; those that have another name here are refused with that name.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> dperm.LinearSVC().set_params(l2=0.1).l2
+        0.1
+        """
+        check_names(type(self).__name__, self._get_param_names(), params)
+        changed: Self = super().set_params(**params)
+        return changed
 
     @abstractmethod
     def _problem(self, X: Any, y: Any) -> tuple[Loss, Any, Any]:
@@ -172,6 +187,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
     ) -> Objective:
         """The validated objective of `fit`; sets the attributes that depend on `X` and `y` alone."""
         self._check_parameters()
+        check_seeds(self)
         with missing_labels_named(y):
             loss, X, targets = self._problem(X, y)
         objective = Objective(
@@ -190,8 +206,13 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
             weight_bound=self._weight_bound(),
             class_weight=self._weights_of_targets(),
         )
-        if self.n_public is None and self._is_private():
-            warn_of_exact_number(relation_of(self.neighbors, self.ledger), self.ledger)
+        objective.described = schema_facts(self.schema)
+        if self._is_private():
+            if self.n_public is None:
+                warn_of_exact_number(relation_of(self.neighbors, self.ledger), self.ledger)
+            exactly = learned_exactly(self.schema, getattr(X, "schema", None))
+            warn_of_learned(exactly.get("learned_exactly", ()))
+            objective.described |= exactly
         warn_of_default_bounds(
             row_norm=self.row_norm is None and self.schema is None,
             weight_bound=self.weight_bound is None and sample_weight is not None,
@@ -232,8 +253,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         self._set_weights(coef[:ends], coef[-1] if self.fit_intercept else np.zeros(coef.shape[1:]))
         self._keep_inference(result)
         self.n_iter_ = result.n_iter
-        public = self._by_label(result.privacy.public) | schema_facts(self.schema)
-        self.privacy_ = replace(result.privacy, public=public)
+        self.privacy_ = replace(result.privacy, public=self._by_label(result.privacy.public))
         return self
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -382,10 +402,11 @@ class PrivateLinearClassifier(ScoredByBlocks, ClassifierMixin, PrivateLinearMode
 
     def _problem(self, X: Any, y: Any) -> tuple[Loss, Any, Any]:
         X, y = training_data(self, X, y)
+        known = self.schema.classes if self.classes is None and self.schema is not None else self.classes
         self.classes_ = class_labels(
-            labels_of(X, y), self.classes, private=self._is_private(), max_classes=self._max_classes
+            labels_of(X, y), known, private=self._is_private(), max_classes=self._max_classes
         )
-        ordered = self.classes_ if self.classes is None else np.asarray(self.classes)
+        ordered = self.classes_ if known is None else np.asarray(known)
         self.pos_label_ = ordered.tolist()[1] if len(ordered) == 2 else None
         return self._loss(), *with_targets(X, y, self._targets)
 

@@ -65,9 +65,13 @@ class PrivateLinearRegressor(ScoredByBlocks, RegressorMixin, PrivateLinearModel)
         check_is_fitted(self)
         return self._scaled_products(X, self.coef_, self.intercept_)
 
+    def _known_target_bound(self) -> float | None:
+        bounds = None if self.schema is None else self.schema.target_bounds
+        return self.target_bound if self.target_bound is not None or not bounds else max(map(abs, bounds))
+
     def _public_target_bound(self) -> float:
-        if self.target_bound is not None:
-            return self.target_bound
+        if (known := self._known_target_bound()) is not None:
+            return known
         if self._is_private():
             raise ValueError(
                 "target_bound must be given: a public bound on |y|, in the unit of y, chosen from domain "
@@ -118,7 +122,8 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
         encoded).
     target_bound : float, optional
         Public bound on ``|y|``, in the unit of the targets, which are clipped to it. Choose it from what is
-        known about the targets, not from the data. Required unless `epsilon` is infinite.
+        known about the targets, not from the data. Default: that of the schema's label. Required without one,
+        unless `epsilon` is infinite.
     neighbors : {"add_or_remove", "replace_one"}, optional
         What the guarantee protects: the presence of a record, or its content. By default the ledger's
         relation, or "add_or_remove" without a ledger.
@@ -292,7 +297,8 @@ class QuantileRegressor(PrivateLinearRegressor):
         encoded).
     target_bound : float, optional
         Public bound on ``|y|``, in the unit of the targets, which are clipped to it. Choose it from what is
-        known about the targets, not from the data. Required unless `epsilon` is infinite.
+        known about the targets, not from the data. Default: that of the schema's label. Required without one,
+        unless `epsilon` is infinite.
     neighbors : {"add_or_remove", "replace_one"}, optional
         What the guarantee protects: the presence of a record, or its content. By default the ledger's
         relation, or "add_or_remove" without a ledger.

@@ -191,7 +191,9 @@ class Judge:
     @property
     def target_bound(self) -> float | None:
         """The public bound on real targets that the model was fitted with."""
-        return getattr(_last_step(self.model), "target_bound", None)
+        model = _last_step(self.model)
+        known = getattr(model, "_known_target_bound", None)  # a schema may know it
+        return getattr(model, "target_bound", None) if known is None else known()
 
     @property
     def quantile(self) -> float:

@@ -164,6 +164,8 @@ class Objective:
         self.is_counted = counts is not None
         #: Whether `n_public` was not given, so that it is the exact number of records.
         self.n_is_exact = n_public is None
+        #: Further public facts, for ledgers and statements: where the records come from.
+        self.described: Mapping[str, Any] = {}
         self._use(self.loss)
         self._exact.check()
 

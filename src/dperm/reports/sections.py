@@ -13,7 +13,7 @@ from dperm._document import Block, Picture, Section, Table, Text, facts
 from dperm.accounting import PrivacyLedger
 from dperm.accounting.ledger.account import arithmetic, ledger_rows
 from dperm.accounting.ledger.entry import LedgerEntry
-from dperm.accounting.ledger.reports import promise, spending, sums_then
+from dperm.accounting.ledger.reports import doubts, promise, spending, sums_then
 from dperm.accounting.neighbours import Neighbours
 from dperm.data.schema.formats import schema_blocks
 from dperm.data.schema.schema import Schema
@@ -142,7 +142,8 @@ def ledger_blocks(ledger: PrivacyLedger) -> list[Block]:
     if (seal := getattr(ledger, "seal", None)) is not None:
         rows.append(["seal", seal])
     table = Table(["", ""], rows, arithmetic(ledger._account(), ledger._part))
-    blocks: list[Block] = [Text(promise(ledger)), table]
+    red = doubts(ledger)
+    blocks: list[Block] = [*([Text(red, "warning")] if red else []), Text(promise(ledger)), table]
     if ledger.history():
         text = f"what was spent over time, {ledger.spent:.4g} of {ledger.epsilon:g}"
         blocks.append(picture(lambda: BudgetDisplay.from_ledger(ledger), text))

@@ -199,7 +199,8 @@ class Learned:
         elif label is not None and label in self.bounds:
             facts |= {"label": label, "target_bounds": [self.bounds[label].low, self.bounds[label].high]}
         stated = {key: value for key, value in statement.to_dict().items() if value is not None}
-        return Schema._learned_as(list(described.values()), "", ignored, {**facts, "privacy": stated})
+        facts["privacy"] = stated
+        return Schema._learned_as(facts, list(described.values()), "", ignored, label or "")
 
     def _column(self, name: str) -> SchemaColumn | None:
         if name in self.bounds:

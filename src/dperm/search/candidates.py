@@ -7,12 +7,12 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
 
+from dperm.data.schema.schema import Schema
 from dperm.estimators.linear_model import PrivateLinearModel
+from dperm.estimators.sklearn_searches import learning
 from dperm.objective.objective import Objective
 from dperm.search.scores import Records
 
@@ -139,6 +139,12 @@ class Candidates:
         return model_of(self.estimator)
 
     @property
+    def schemas(self) -> list[Schema]:
+        """The schemas of all candidates."""
+        given = (value for own in self.settings for value in own.values())
+        return [each for each in (self.model.schema, *given) if isinstance(each, Schema)]
+
+    @property
     def is_pipeline(self) -> bool:
         """Whether the model is the last step of a pipeline."""
         return bool(self._prefix)
@@ -208,10 +214,9 @@ def _check_steps(estimator: Any) -> None:
     """Raise ValueError for a step that learns from the records without noise."""
     model_of(estimator)
     for name, step in estimator.steps[:-1] if isinstance(estimator, Pipeline) else ():
-        known = step in (None, "passthrough") or isinstance(step, FrozenEstimator)
-        if not known and get_tags(step).requires_fit:
+        if found := learning(step):
             raise ValueError(
-                f"step {name!r} ({type(step).__name__}) learns from the records without noise, so nothing "
+                f"step {name!r} ({', '.join(found)}) learns from the records without noise, so nothing "
                 "would be guaranteed: use a schema, a FunctionTransformer with public numbers, or a "
                 "FrozenEstimator that was fitted to public data"
             )

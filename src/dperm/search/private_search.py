@@ -20,6 +20,7 @@ from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import units_as_float
 from dperm.data.dask_collections import is_dask_collection
+from dperm.estimators.design import learned_exactly, schema_facts
 from dperm.estimators.input_checks import labelled, missing_labels_named
 from dperm.estimators.mixins import PrivacyDiagram, StoredWithoutLedger
 from dperm.mechanisms.random_source import RandomState, random_source
@@ -249,6 +250,8 @@ class PrivateSearch(PrivacyDiagram, StoredWithoutLedger, MetaEstimatorMixin, Bas
         plan, candidates = run.plan, run.candidates
         own = {
             "n": run.n,
+            **schema_facts(candidates.model.schema),
+            **learned_exactly(*candidates.schemas),
             **({"exact_n": True} if run.publishes_number else {}),
             "estimator": type(candidates.model).__name__,
             "candidates": len(candidates),

@@ -85,8 +85,13 @@ class Facts:
 
     @property
     def private(self) -> bool:
-        """Whether anything is guaranteed at all: False where epsilon is infinite."""
-        return self.epsilon < math.inf
+        """Whether anything is guaranteed: not with infinite epsilon, nor if something was learned exactly."""
+        return self.epsilon < math.inf and not self.learned_exactly
+
+    @property
+    def learned_exactly(self) -> str:
+        """What the result rests on that was learned from the data without noise, as far as that is known."""
+        return ", ".join(self.public.get("learned_exactly", ()))
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -161,7 +162,7 @@ class PrivacyStatement(Facts):
         >>> [title for title, text in statement.sections()][:3]
         ['What is protected', 'How strongly', 'How']
         """
-        if not self.private:
+        if self.epsilon == math.inf:
             return [
                 ("What is protected", words.NOTHING),
                 ("How", words.method(self)),
@@ -169,7 +170,7 @@ class PrivacyStatement(Facts):
             ]
         parts = [
             ("What is protected", words.protection(self)),
-            ("How strongly", words.strength(self)),
+            *([("How strongly", words.strength(self))] if self.private else []),
             ("How", words.method(self)),
             ("Randomness", words.randomness(self)),
             ("Treated as public", words.public(self)),

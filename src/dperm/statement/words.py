@@ -50,8 +50,10 @@ def unit(data: str, *, counted: bool) -> str:
 
 def headline(statement: Facts) -> str:
     """Return the guarantee in one line."""
-    if not statement.private:
+    if statement.epsilon == math.inf:
         return "NOT PRIVATE: no differential privacy guarantee holds for this result."
+    if statement.learned_exactly:
+        return f"NOT PRIVATE: it rests on {statement.learned_exactly}, learned from the data without noise."
     level = f"epsilon = {statement.epsilon:g}, delta = {statement.delta:g}"
     if statement.random == "seeded":
         return (
@@ -65,6 +67,12 @@ def headline(statement: Facts) -> str:
 
 def protection(statement: Facts) -> str:
     """Say what is hidden and from whom."""
+    if statement.learned_exactly:
+        return (
+            f"Nothing. The noise described here protects a fit, but not what the fit rests on and what was "
+            f"learned from the same data without noise: {statement.learned_exactly}. That may reveal any "
+            "record. Replace it by what is publicly known, and fit again."
+        )
     relation = Neighbours.parse(statement.neighbors)
     hidden = (
         "whether any given record was in the data at all"
@@ -117,7 +125,7 @@ def method(statement: Facts) -> str:
         limits.append(f"each record's gradient is clipped to a norm of at most {statement.clip:g}")
     if limits:
         sentences.append(f"{_capital(' and '.join(limits))}.")
-    if statement.private:
+    if statement.epsilon < math.inf:
         sentences.extend(_noise_sentences(statement))
     return " ".join(sentences)
 
@@ -170,7 +178,9 @@ def public(statement: Facts) -> str:
             "The settings named here and no others. A setting that was chosen by looking at the data tells "
             "something about the data that is not covered."
         )
-    facts = {name: value for name, value in statement.public.items() if name != "exact_n"}
+    facts = {
+        name: value for name, value in statement.public.items() if name not in ("exact_n", "learned_exactly")
+    }
     listed = "; ".join(f"{name} = {_short(value)}" for name, value in facts.items())
     exact = _EXACT_N if statement.public.get("exact_n") else ""
     return (
@@ -200,10 +210,18 @@ def not_covered(statement: Facts) -> str:
         "number of them allows. Records with a NaN or an infinity count as empty, silently, so they are "
         "covered."
     )
+    exactly = (
+        f"What was learned from the data without noise before the fit: {statement.learned_exactly}. "
+        if statement.learned_exactly
+        else ""
+    )
     return (
-        "The time and memory that the computation takes; the raw data, their copies and logs, which whoever "
-        "ran it is trusted with; other results from the same data that are not charged to the same "
-        f"ledger; conclusions about a group that would hold without any one record in it. {finite}"
+        f"{exactly}The time and memory that the computation takes; the raw data, their copies and logs, "
+        "which whoever ran it is trusted with; other results from the same data that are not charged to the "
+        "same ledger; conclusions about a group that would hold without any one record in it. What was done "
+        "to the records before they were passed is not known here: scaling, encoding or selection that "
+        "learned from them voids the guarantee, and somebody whose record was copied, or made into others "
+        f"(oversampling), is protected as many times less. {finite}"
     )
 
 

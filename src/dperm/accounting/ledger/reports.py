@@ -88,6 +88,7 @@ def ledger_facts(ledger: PrivacyLedger) -> dict[str, Any]:
         "left": ledger.left,
         "remaining": ledger.remaining,
         "seal": getattr(ledger, "seal", None),
+        **({"not_private": found} if (found := doubts(ledger)) else {}),
     }
 
 
@@ -103,6 +104,18 @@ def promise(ledger: PrivacyLedger) -> str:
             "the guarantee of adaptive use is this ceiling."
         )
     return text
+
+
+def doubts(ledger: PrivacyLedger) -> str:
+    """A warning that names the charges whose results are not private; empty if there are none."""
+    entries = enumerate(ledger.history(), start=1)
+    found = [
+        f"{number} ({each.description}) rests on {', '.join(each.statement['learned_exactly'])}"
+        for number, each in entries
+        if each.statement.get("learned_exactly")
+    ]
+    text = "NOT PRIVATE: no charge covers what was learned from the data without noise"
+    return f"{text}. Entry {'; entry '.join(found)}." if found else ""
 
 
 def _amounts(cost: Cost) -> dict[str, float]:

@@ -429,6 +429,19 @@ class Categorical:
 SchemaColumn = Numeric | Categorical
 
 
+def check_label(label: Any) -> None:
+    """Raise ValueError unless `label` is a name, or a column without rules for cells that are no labels."""
+    if isinstance(label, str):
+        return
+    if not isinstance(label, Numeric | Categorical):
+        raise ValueError(f"label must be the name of a column, Numeric or Categorical, got {label!r}")
+    if label.missing != "error" or getattr(label, "unknown", "error") != "error":
+        raise ValueError(
+            f"column {label.name!r} is the label, for which missing and unknown must be 'error': there is no "
+            "record to learn from where the label is not known (drop_missing_labels=True leaves such out)"
+        )
+
+
 def _missing_cell(name: str, row: int, choices: str) -> DataError:
     return DataError(
         f"column {name!r} has a missing value at row {row}: fill it, or say in the schema how missing values "

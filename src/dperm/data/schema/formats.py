@@ -15,10 +15,12 @@ from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 _TYPES: dict[str, type[Numeric] | type[Categorical]] = {"numeric": Numeric, "categorical": Categorical}
 _WIDTH = 100
 _MAX_REPEAT = 1_000_000
-#: Heading of a schema that was read from data.
-DRAFT = """\
-# DRAFT, read from the data: NOT private until it was checked. Replace every bound and every list of
+#: Start of a line by which a draft is known, and the heading of a schema that was read from data.
+DRAFT_MARK = "# DRAFT, read from the data"
+DRAFT = f"""\
+{DRAFT_MARK}: NOT private until it was checked. Replace every bound and every list of
 # categories by what is publicly known of the column, whether or not it occurs in the data.
+# Until these lines are deleted, every fit with this schema says that nothing is guaranteed.
 """
 
 
@@ -69,14 +71,14 @@ def _type_by_keys(entry: dict[str, Any]) -> str | None:
     return "numeric" if "low" in entry or "high" in entry else None
 
 
-def toml_text(name: str, ignored: Sequence[str], columns: Sequence[SchemaColumn]) -> str:
-    """A schema as TOML, without settings that have their default."""
-    lines = [f"name = {_text(name)}"] if name else []
-    if ignored:
-        lines.append(f"ignored = {_value(ignored)}")
+def toml_text(head: Mapping[str, Any], columns: Sequence[SchemaColumn], remarks: Mapping[str, str]) -> str:
+    """A schema as TOML, without settings that have their default; remarks on columns become comments."""
+    lines = [f"{key} = {_value(value)}" for key, value in head.items() if value]
     for column in columns:
         kind = "numeric" if isinstance(column, Numeric) else "categorical"
         lines += ["", "[[columns]]", f"name = {_text(column.name)}", f'type = "{kind}"']
+        if column.name in remarks:
+            lines[-2] += f"  # {remarks[column.name]}"
         for setting, value in _settings(column).items():
             lines.append(f"{setting} = {_value(value)}")
     return "\n".join(lines).lstrip("\n") + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import importlib
 import math
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,18 +18,15 @@ from numpy.typing import NDArray
 from dperm._document import Document, Text
 from dperm.data.checks import check_unique
 from dperm.data.schema import formats
-from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
+from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn, check_label
 from dperm.data.schema.draft import draft_columns
-from dperm.data.schema.table_columns import n_rows, read_columns
+from dperm.data.schema.encoding import encode_table
 from dperm.data.tabular import TabularLayout, TabularMatrix
 
 if TYPE_CHECKING:  # a schema can be read without importing the accounting
     from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 
-#: The integer that means 1 in a numeric block of each dtype; 0 for floats.
-_LEVELS = {"float32": 0, "float64": 0, "uint8": 255, "uint16": 65_535}
 _SHOWN_COLUMNS = 6  # in a repr
-_BLOCK_ROWS = 8192  # a block of the result stays in the cache while its columns are written
 
 #: Learns schemas, from a higher layer: the only import upwards, listed in `tests/packaging/test_layers.py`.
 LEARNING = "dperm.schema_learning"
@@ -51,6 +48,12 @@ class Schema:
     ignored : sequence of str
         Columns that a table may have but that are not used. Any other column that is not described is an
         error, so that a forgotten column does not go unnoticed.
+    label : str, Numeric or Categorical
+        Column to predict, which is no feature: its name, which `columns` may describe, or its description.
+        A table may have it. Estimators take its categories as `classes`, its bounds as `target_bound`.
+    draft : bool
+        Whether this was read from data (`template`) and not checked since: a fit with it says that nothing
+        is guaranteed.
 
     Raises
     ------
@@ -72,24 +75,36 @@ class Schema:
     columns: Sequence[SchemaColumn]
     name: str = ""
     ignored: Sequence[str] = ()
-    _is_draft: bool = field(default=False, init=False, repr=False, compare=False)
+    label: str | SchemaColumn = ""
+    draft: bool = field(default=False, compare=False)
     _learned: Mapping[str, Any] | None = field(default=None, init=False, repr=False, compare=False)
+    _remarks: Mapping[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", tuple(self.columns))
-        object.__setattr__(self, "ignored", tuple(self.ignored))
-        for column in self.columns:
+        columns = tuple(self.columns)
+        for column in columns:
             if not isinstance(column, Numeric | Categorical):
                 raise ValueError(f"columns must be Numeric or Categorical, got {column!r}")
+        label = next((each for each in columns if each.name == self.label), self.label)
+        check_label(label)
+        object.__setattr__(self, "columns", tuple(each for each in columns if each is not label))
+        object.__setattr__(self, "ignored", tuple(self.ignored))
+        object.__setattr__(self, "label", label)
         if not self.columns:
             raise ValueError(f"schema {self.name!r} has no columns")
-        check_unique(f"schema {self.name!r} names a column twice", [*self.column_names, *self.ignored])
+        named = [*self.column_names, *self.ignored, *([self.label_name] if label else [])]
+        check_unique(f"schema {self.name!r} names a column twice", named)
         check_unique(f"schema {self.name!r} names two features alike", self.feature_names)
 
     @property
     def column_names(self) -> tuple[str, ...]:
         """Names of the columns of a table."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def label_name(self) -> str:
+        """Name of the column to predict; empty if it is not known."""
+        return self.label if isinstance(self.label, str) else self.label.name
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -192,27 +207,8 @@ class Schema:
         >>> X.shape, X.to_dense().tolist()
         ((2, 3), [[0.25, 0.0, 1.0], [0.5, 1.0, 0.0]])
         """
-        dtype = np.dtype(numeric_dtype)
-        if dtype.name not in _LEVELS:
-            raise ValueError(f"numeric_dtype must be one of {', '.join(_LEVELS)}, got {numeric_dtype!r}")
-        cells = read_columns(table, self.column_names, self.ignored)
-        values = [column.read(each) for column, each in zip(self.columns, cells, strict=True)]
-        layout, levels, n = self.layout, _LEVELS[dtype.name], n_rows(table)
-        numbers = np.empty((n, len(layout.numeric_columns)), dtype)
-        codes = np.empty(
-            (n, len(layout.sizes)), np.uint8 if max(layout.sizes, default=0) < 256 else np.uint16
-        )
-        for start in range(0, n, _BLOCK_ROWS):
-            rows = slice(start, start + _BLOCK_ROWS)
-            self._encode_block([each[rows] for each in values], numbers[rows], codes[rows], levels)
-        return TabularMatrix(numbers, codes, dataclasses.replace(layout, step=1.0 / (levels or 1)))
-
-    def _encode_block(self, values: Sequence[Any], numbers: Any, codes: Any, levels: int) -> None:
-        number, code = 0, 0
-        for column, each in zip(self.columns, values, strict=True):
-            ends = number + column.n_numbers, code + len(column.sizes)
-            column.encode(each, numbers[:, number : ends[0]], codes[:, code : ends[1]], levels)
-            number, code = ends
+        unused = (*self.ignored, self.label_name) if self.label else self.ignored
+        return encode_table(self.columns, self.layout, table, unused, numeric_dtype)
 
     @classmethod
     def learn(
@@ -311,25 +307,23 @@ class Schema:
 
     @property
     def classes(self) -> tuple[str | int | bool, ...] | None:
-        """Sorted values of a learned label; None if there is none."""
+        """The categories of the label, or the values that were learned; None if they are not known."""
+        if isinstance(self.label, Categorical):
+            return tuple(self.label.categories)
         found = (self._learned or {}).get("classes")
         return None if found is None else tuple(found)
 
     @property
     def target_bounds(self) -> tuple[float, float] | None:
-        """Bounds of a learned numeric label; None if there is none."""
+        """The bounds of a numeric label, described or learned; None if they are not known."""
+        if isinstance(self.label, Numeric):
+            return self.label.low, self.label.high
         found = (self._learned or {}).get("target_bounds")
         return None if found is None else (found[0], found[1])
 
     @classmethod
-    def _learned_as(
-        cls,
-        columns: Sequence[SchemaColumn],
-        name: str,
-        ignored: Sequence[str],
-        facts: Mapping[str, Any] | None,
-    ) -> Schema:
-        schema = cls(tuple(columns), name, tuple(ignored))
+    def _learned_as(cls, facts: Mapping[str, Any] | None, *described: Any, **options: Any) -> Schema:
+        schema = cls(*described, **options)
         object.__setattr__(schema, "_learned", facts)
         return schema
 
@@ -337,9 +331,9 @@ class Schema:
     def from_toml(cls, path: str | PathLike[str]) -> Schema:
         """Read a description from a TOML file, written by `to_toml` or by hand.
 
-        Besides ``name`` and ``ignored`` it has an array of tables ``columns``, whose keys are the parameters
-        of `Numeric` and `Categorical`. ``type`` ("numeric" or "categorical") may be omitted if ``low``,
-        ``high`` or ``categories`` is given; ``repeat = n`` means n identical columns name0, name1, ...
+        Besides ``name``, ``ignored`` and ``label`` it has an array of tables ``columns``, whose keys are the
+        parameters of `Numeric` and `Categorical`. ``type`` ("numeric" or "categorical") may be omitted if
+        ``low``, ``high`` or ``categories`` is given; ``repeat = n`` means columns name0, name1, ...
         A column may be written on one line::
 
             columns = [
@@ -374,9 +368,8 @@ class Schema:
         >>> schema.feature_names
         ('pixel0', 'pixel1', 'pixel2')
         """
-        schema = cls.from_entries(formats.table_of(text))
-        object.__setattr__(schema, "_is_draft", text.startswith(formats.DRAFT))
-        return schema
+        drafted = any(line.startswith(formats.DRAFT_MARK) for line in text.splitlines())
+        return cls.from_entries(formats.table_of(text) | ({"draft": True} if drafted else {}))
 
     @classmethod
     def from_entries(cls, entries: dict[str, Any]) -> Schema:
@@ -391,16 +384,19 @@ class Schema:
         """
         entries = dict(entries)
         name, ignored = entries.pop("name", ""), entries.pop("ignored", ())
+        label, draft = entries.pop("label", ""), entries.pop("draft", False)
         learned = entries.pop("learned", None)
         texts = isinstance(ignored, list | tuple) and all(isinstance(each, str) for each in ignored)
         if not isinstance(name, str) or not texts:
             raise ValueError("a schema's name must be a string, ignored a list of strings")
+        if not isinstance(label, str) or not isinstance(draft, bool):
+            raise ValueError(f"schema {name!r}: label must be a string, draft true or false")
         columns = formats.columns_from_entries(name, entries.pop("columns", None))
         if entries:
             raise ValueError(f"schema {name!r} has unknown entries: {', '.join(sorted(entries))}")
         if learned is not None and not isinstance(learned, dict):
             raise ValueError(f"schema {name!r}: learned must be a table, as to_toml writes it")
-        return cls._learned_as(columns, name, tuple(ignored), learned)
+        return cls._learned_as(learned, columns, name, ignored, label, draft=draft)
 
     def to_entries(self) -> dict[str, Any]:
         """The description as `from_entries` reads it, in JSON types other than null.
@@ -411,7 +407,7 @@ class Schema:
         [{'name': 'age', 'type': 'numeric', 'low': 0, 'high': 100}]
         """
         learned = {} if self._learned is None else {"learned": dict(self._learned)}
-        return {**formats.table_of(self._text()), **learned}
+        return {**({"draft": True} if self.draft else {}), **formats.table_of(self._text()), **learned}
 
     def to_toml(self, path: str | PathLike[str]) -> None:
         """Write the description to a TOML file; `from_toml` reads it back, and people may edit it.
@@ -429,7 +425,7 @@ class Schema:
     def to_text(self) -> str:
         """The description as TOML.
 
-        A `template` begins with a comment that says so; a learned schema ends with how it was learned.
+        A draft begins with a comment that says so; a learned schema ends with how it was learned.
 
         Examples
         --------
@@ -438,7 +434,7 @@ class Schema:
         True
         """
         learned = "" if self._learned is None else "\n" + formats.toml_table("learned", self._learned)
-        return (formats.DRAFT if self._is_draft else "") + self._text() + learned
+        return (formats.DRAFT + self._text(self._remarks) if self.draft else self._text()) + learned
 
     def _repr_html_(self) -> str:
         """Return an HTML table of the columns."""
@@ -452,20 +448,25 @@ class Schema:
         more = ", ..." if len(self.columns) > _SHOWN_COLUMNS else ""
         return f"Schema({name}{len(self.columns)} columns, {self.n_columns} features: {shown}{more})"
 
-    def _text(self) -> str:
-        return formats.toml_text(self.name, self.ignored, self.columns)
+    def _text(self, remarks: Mapping[str, str] = MappingProxyType({})) -> str:
+        head = {"name": self.name, "label": self.label_name, "ignored": self.ignored}
+        last = () if isinstance(self.label, str) else (self.label,)
+        return formats.toml_text(head, (*self.columns, *last), remarks)
 
     @classmethod
-    def template(cls, table: Any, name: str = "") -> Schema:
+    def template(cls, table: Any, name: str = "", *, label: str = "") -> Schema:
         """A draft of a schema, read from data: NOT private until it has been checked.
 
         Bounds are rounded outwards, categories are those that occur. Replace both by what is publicly known
-        about the columns before using the schema.
+        about the columns before using the schema. Its text marks columns that are of no use as features:
+        constants, row numbers and identifiers.
 
         Parameters
         ----------
         table : data frame, mapping of str to array_like, or iterator of such parts of a table
         name : str
+        label : str
+            Column to predict, which is no feature. Up to 20 whole numbers are drafted as categories.
 
         Returns
         -------
@@ -489,9 +490,9 @@ class Schema:
         >>> draft.columns[0].low, draft.columns[0].high, draft.columns[1].categories
         (20, 60, ('green', 'red'))
         """
-        columns, ignored = draft_columns(table if isinstance(table, Iterator) else [table])
-        draft = cls(tuple(columns), name, tuple(ignored))
-        object.__setattr__(draft, "_is_draft", True)
+        found = draft_columns(table if isinstance(table, Iterator) else [table], label)
+        draft = cls(found.columns, name, found.left_out, label, draft=True)
+        object.__setattr__(draft, "_remarks", found.remarks)
         return draft
 
 

@@ -194,7 +194,8 @@ def _array(values: Any, name: str) -> Array:
 def _schema(entries: dict[str, Any] | None, n_weights: int) -> Schema | None:
     if entries is None:
         return None
-    least = sum(_least_features(each) for each in entries["columns"])
+    features = (each for each in entries["columns"] if each["name"] != entries.get("label"))
+    least = sum(map(_least_features, features))
     if least > n_weights:  # checked before a huge schema is built
         raise ValueError(f"the schema has {least} features or more, and there are {n_weights} weights")
     schema = Schema.from_entries(entries)
