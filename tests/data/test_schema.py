@@ -593,6 +593,56 @@ class TestTemplate:
         with pytest.raises(DataError, match=r"none of the table's columns \['a', 'c'\] can be described"):
             Schema.template({"a": np.array([-1e308, 1e308]), "c": [None, None]})
 
+    def test_the_label_is_no_feature(self):
+        n = 40
+        frame = pd.DataFrame(
+            {"age": np.arange(n) % 7 + 0.5, "grade": np.arange(n) % 3, "pay": np.arange(n) * 2.5}
+        )
+        frame.loc[:3, "pay"] = math.nan
+        with pytest.warns(PrivacyWarning):
+            classes, amounts = (Schema.template(frame, label=name) for name in ("grade", "pay"))
+        assert (classes.label, classes.classes) == (Categorical("grade", [0, 1, 2]), (0, 1, 2))
+        assert classes.column_names == ("age", "pay")
+        assert amounts.label == Numeric("pay", 10, 100)  # without a rule for missing ones
+        assert amounts.target_bounds == (10, 100)
+        for schema in (classes, amounts):
+            read = Schema.from_text(schema.to_text())
+            assert (read, read.label, read.draft) == (schema, schema.label, True)
+            assert (
+                schema.encode(frame.assign(pay=1.0)).n_columns == schema.n_columns
+            )  # the label may be there
+        with pytest.raises(
+            DataError, match="no column 'wage' to predict; the columns are 'age', 'grade', 'pay'"
+        ):
+            Schema.template(frame, label="wage")
+        with pytest.raises(
+            ValueError, match="'pay' is the label, for which missing and unknown must be 'error'"
+        ):
+            Schema([Numeric("age", 0, 9), Numeric("pay", 0, 9, missing="zero")], label="pay")
+
+    def test_columns_of_no_use_are_marked(self):
+        n = 40
+        columns = {
+            "row": np.arange(n) + 7,
+            "key": np.random.default_rng(0).permutation(n) * 3,
+            "same": np.ones(n),
+            "age": np.arange(n) % 30,
+            "name": [f"person {i}" for i in range(n)],
+            "share": np.random.default_rng(0).random(n),
+        }
+        with pytest.warns(PrivacyWarning, match="'row' is numbered like rows: an identifier"):
+            text = Schema.template(columns).to_text()
+        marked = {
+            line.split('"')[1]: line.partition("  # ")[2] for line in text.splitlines() if "  # " in line
+        }
+        assert marked == {
+            "row": "numbered like rows: an identifier? Then list it as ignored.",
+            "key": "different in every record: an identifier? Then list it as ignored.",
+            "name": "different in every record: an identifier? Then list it as ignored.",
+            "same": "the same in every record: of no use as a feature.",
+        }
+        assert "person 7" in text  # a remark changes nothing
+
     def test_a_draft_says_so_in_its_file(self, tmp_path):
         with pytest.warns(PrivacyWarning):
             schema = Schema.template(PEOPLE)

@@ -1,5 +1,7 @@
 """Estimators with a schema: data frames are encoded the same in training and prediction."""
 
+import dataclasses
+import json
 import pickle
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_sp
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+import dperm
 from dperm import (
     Categorical,
     HuberRegressor,
@@ -21,7 +24,8 @@ from dperm import (
     QuantileRegressor,
     Schema,
 )
-from dperm.errors import DataError
+from dperm.accounting import Ledger, export_ledger, open_ledger
+from dperm.errors import DataError, PrivacyWarning
 
 SCHEMA = Schema(
     [
@@ -209,3 +213,70 @@ class TestErrors:
         other = Schema([Numeric("age", 0, 1)]).encode({"age": np.zeros(3)})
         with pytest.raises(DataError, match="encoded already, by another schema"):
             without.predict(other)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_draft_voids_everything_that_rests_on_it(durable, tmp_path):
+    frame, _, answers = people()
+    with pytest.warns(PrivacyWarning):
+        draft = Schema.template(frame.assign(answer=answers), label="answer")
+    ledger = open_ledger(tmp_path / "budget.db", "people", 3.0, 1e-5) if durable else Ledger(3.0, 1e-5)
+    with pytest.warns(PrivacyWarning, match="nothing is guaranteed.*draft schema"):
+        model = LogisticRegression(1.0, 1e-6, schema=draft, ledger=ledger).fit(frame, answers)
+    loud = "NOT PRIVATE: it rests on the bounds and categories of a draft schema"
+    model.save(tmp_path / "model.json")
+    loaded = dperm.load(tmp_path / "model.json")
+    for each in (model, loaded):
+        assert each.privacy_.headline.startswith(loud)
+        assert not each.privacy_.to_dict()["private"]
+        assert "How strongly" not in dict(each.privacy_.sections())
+        assert each.schema.draft
+        page = dperm.report(each)
+        assert page.to_markdown().startswith(f"# Privacy report: LogisticRegression\n\n> {loud}")
+        assert f'<p class="warning">{loud}' in page.to_html()
+        assert 'class="good"' not in page.to_html()
+        assert "NOT PRIVATE" in each._repr_html_()
+    budget = "> NOT PRIVATE: no charge covers what was learned from the data without noise. Entry 1 ("
+    assert budget in dperm.report(ledger).to_markdown().partition("Everything that was charged")[0]
+    exported = json.loads(export_ledger(ledger))
+    assert exported["not_private"].startswith("NOT PRIVATE")
+    assert exported["entries"][0]["statement"]["learned_exactly"]
+    search = dperm.PrivateSearch(clone(model).set_params(ledger=None), {"l2": [0.0, 0.1]}, 50.0, 1e-6)
+    with pytest.warns(PrivacyWarning, match="draft schema"):
+        search.fit(frame, answers)
+    assert search.privacy_.headline.startswith(loud)
+    checked = dataclasses.replace(draft, draft=False)
+    model = LogisticRegression(1.0, 1e-6, schema=checked, ledger=ledger).fit(frame, answers)
+    assert model.privacy_.headline == "Differentially private (epsilon = 1, delta = 1e-06)."
+
+
+def test_the_label_is_refused_as_a_feature():
+    frame, score, answers = people()
+    labelled = frame.assign(answer=answers, score=score)
+    both = [*SCHEMA.columns, Categorical("answer", ["no", "yes"]), Numeric("score", -3, 3)]
+    ledger = Ledger(3.0, 1e-5)
+    for y in (labelled["answer"], answers, pl.Series("answer", answers)):
+        with pytest.raises(DataError, match="column 'answer' is a feature, and y is the same column"):
+            LogisticRegression(schema=Schema(both), classes=["no", "yes"], ledger=ledger).fit(labelled, y)
+    numbers = labelled[["income", "score"]]
+    with pytest.raises(DataError, match="column 'score' is a feature"):
+        HuberRegressor(row_norm=2.0, target_bound=3.0, ledger=ledger).fit(numbers, score)
+    assert not ledger.history()
+
+
+def test_the_schema_describes_the_label():
+    frame, score, answers = people()
+    labelled = frame.assign(answer=answers, score=score)
+    schema = Schema(
+        [*SCHEMA.columns, Categorical("answer", ["no", "yes"])], ignored=["score"], label="answer"
+    )
+    model = LogisticRegression(2.0, schema=schema, random_state=0).fit(labelled, labelled["answer"])
+    plain = LogisticRegression(2.0, schema=SCHEMA, classes=["no", "yes"], random_state=0).fit(frame, answers)
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    assert model.predict(labelled[:9]).tolist() == plain.predict(frame[:9]).tolist()
+    schema = Schema([*SCHEMA.columns, Numeric("score", -3, 2)], ignored=["answer"], label="score")
+    model = HuberRegressor(2.0, schema=schema, random_state=0).fit(labelled, labelled["score"])
+    assert model.privacy_.public["target_bound"] == 3.0
+    assert (
+        dperm.metrics.evaluate(model, labelled, score, 1.0, 1e-6).privacy.public["loss_bound"]["mae"] == 3.0
+    )

@@ -152,7 +152,7 @@ def fit(
     # Everything that can fail without the fit fails before the charge.
     description, target = target_of(schema, label, estimator, positive, classes, target_bound)
     description = without_weights(description, weight_column, weight_bound, target)
-    account = _charged(ledger, file, model, label, purpose, by)
+    account = _charged(ledger, file, model, target.column, purpose, by)
     drop = droppable(drop_missing_labels, neighbors, account)
     terms = {
         "epsilon": epsilon,
@@ -252,7 +252,7 @@ def tune(
 
     description, target = target_of(schema, label, estimator, positive, classes, target_bound)
     description = without_weights(description, weight_column, weight_bound, target)
-    account = _charged(ledger, file, model, label, purpose, by)
+    account = _charged(ledger, file, model, target.column, purpose, by)
     drop = droppable(drop_missing_labels, neighbors, account)
     candidates = grid_of(estimator, grid)
     terms = target.arguments | weight_arguments(target, class_weight, weight_bound) | {"n_public": n_public}

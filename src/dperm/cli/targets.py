@@ -17,7 +17,7 @@ from dperm.cli.inputs import Inputs
 from dperm.cli.screen import Screen
 from dperm.data.files.arrow_tables import csv_type, pyarrow
 from dperm.data.files.record_files import RecordFiles
-from dperm.data.schema.columns import Numeric
+from dperm.data.schema.columns import Categorical
 from dperm.data.schema.schema import Schema
 from dperm.data.tabular import TabularMatrix
 from dperm.errors import DataError
@@ -151,11 +151,9 @@ def with_label(schema: Schema, column: str) -> Schema:
     described = next((each for each in schema.columns if each.name == column), None)
     if described is None:
         return schema
-    rules = (
-        {"missing": "error"} if isinstance(described, Numeric) else {"missing": "error", "unknown": "error"}
-    )
-    columns = [each for each in schema.columns if each is not described]
-    return changed(schema, columns=columns, label=replace(described, **rules))
+    label = replace(described, missing="error")
+    label = replace(label, unknown="error") if isinstance(label, Categorical) else label
+    return changed(schema, columns=[each for each in schema.columns if each is not described], label=label)
 
 
 def changed(schema: Schema, **changes: Any) -> Schema:
