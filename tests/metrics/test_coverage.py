@@ -32,6 +32,15 @@ class Logit:
         return np.column_stack([1.0 - p, p])
 
 
+class Scores:
+    """The only column is a score."""
+
+    classes_ = np.array([0, 1])
+
+    def decision_function(self, X):
+        return X[:, 0]
+
+
 class FirstColumn:
     """A regressor."""
 
@@ -52,6 +61,16 @@ def two_classes(separation, share):
     return Logit(), draw, ["accuracy", "roc_auc", "log_loss"]
 
 
+def gathered(separation, share, center, spread):
+    """Records whose scores are close together."""
+
+    def draw(rng, n):
+        y = (rng.random(n) < share).astype(int)
+        return rng.normal(center + spread * separation * y, spread)[:, None], y
+
+    return Scores(), draw, ["roc_auc", "average_precision"]
+
+
 def linear(spread, degrees):
     """Targets of a misspecified model, with errors of that many degrees of freedom."""
 
@@ -69,6 +88,7 @@ DESIGNS = {
     "known size": (*two_classes(2.0, 0.2), 5000, 0.4, "replace_one"),
     "rare": (*two_classes(4.0, 0.05), 10_000, 1.0, "add_or_remove"),
     "noisy": (*two_classes(1.0, 0.3), 20_000, 0.1, "add_or_remove"),
+    "gathered": (*gathered(0.36, 0.2, -2.0, 0.05), 10_000, 1.0, "add_or_remove"),
     "exact": (*two_classes(6.0, 0.5), 500, math.inf, "add_or_remove"),
     "normal errors": (*linear(0.5, 1e6), 2000, 1.0, "add_or_remove"),
     "heavy tails": (*linear(0.8, 5.0), 5000, 0.4, "replace_one"),
@@ -83,12 +103,8 @@ def truth(design):
     """Metrics of practically infinitely many records, with bins of negligible width."""
     model, draw, names, *_ = DESIGNS[design]
     X, y = draw(np.random.default_rng(1), 2_000_000)
-    bounds = (
-        {"log_loss": 4.0 + math.log(2.0)}
-        if names[0] == "accuracy"
-        else {"mae": 6.0, "mse": 36.0, "target": 6.0}
-    )
-    found = evaluate(model, X, y, math.inf, 1e-6, metrics=names, loss_bound=bounds, bins=4096)
+    bounds = {"mae": 6.0, "mse": 36.0, "target": 6.0, "log_loss": 4.0 + math.log(2.0)}
+    found = evaluate(model, X, y, math.inf, 1e-6, metrics=names, loss_bound=bounds, bins=200)
     return {name: found[name].value for name in names}
 
 
@@ -110,7 +126,7 @@ def check(design, runs):
     assert all(least <= each <= most for each in hits.values()), {k: v / runs for k, v in hits.items()}
 
 
-@pytest.mark.parametrize("design", ["small", "normal errors"])
+@pytest.mark.parametrize("design", ["small", "gathered", "normal errors"])
 def test_coverage(design):
     check(design, RUNS)
 
@@ -135,12 +151,55 @@ def test_the_mean_of_several_classes_is_covered_at_least():
         def decision_function(self, X):
             return X
 
-    settings = {"metrics": "roc_auc", "bins": 16}
-    exact = evaluate(Argmax(), *draw(1_000_000), math.inf, 1e-6, metrics="roc_auc", bins=512)["roc_auc"].value
-    for seed in range(RUNS):
+    settings = {"metrics": "roc_auc"}
+    exact = evaluate(Argmax(), *draw(1_000_000), math.inf, 1e-6, metrics="roc_auc", bins=200)["roc_auc"].value
+    for seed in range(100):
         found = evaluate(Argmax(), *draw(3000), 4.0, 1e-6, random_state=seed, **settings)["roc_auc"]
         hits += found.low <= exact <= found.high
-    assert hits >= binom.ppf(FALSE_ALARM, RUNS, 0.95)
+    assert hits >= binom.ppf(FALSE_ALARM, 100, 0.95)
+
+
+@pytest.mark.parametrize(
+    "cells", [[[9000, 500], [1.2, 38.8]], [[500, 50, 2], [40, 450, 3], [0.5, 0.5, 30]]], ids=["two", "three"]
+)
+def test_a_rare_class_without_errors_has_a_sampling_variance(cells):
+    share = np.array(cells) / np.sum(cells)
+    k, rng = len(share), np.random.default_rng(4)
+    X, y = np.divmod(np.arange(k * k), k)[::-1]
+
+    class Lookup:
+        classes_ = np.arange(k)
+
+        def predict(self, X):
+            return X[:, 0]
+
+    names = ["balanced_accuracy", "mcc"]
+    found = [
+        evaluate(Lookup(), X[:, None], y, math.inf, 0.0, metrics=names, counts=each)
+        for each in rng.multinomial(int(np.sum(cells)), share.ravel(), RUNS)
+    ]
+    n = (share * 10**9).astype(int).ravel()
+    truth = evaluate(Lookup(), X[:, None], y, math.inf, 0.0, metrics=names, counts=n)
+    for name in names:
+        hits = sum(each[name].low <= truth[name].value <= each[name].high for each in found)
+        assert hits >= binom.ppf(FALSE_ALARM, RUNS, 0.93)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3])
+def test_no_number_is_out_of_its_range(epsilon):
+    ranges = {"mse": (0.0, 36.0), "mae": (0.0, 6.0), "r2": (-math.inf, 1.0), "mcc": (-1.0, 1.0)}
+    perfect = np.repeat([[-30.0], [30.0]], [900, 60], axis=0)
+    line = np.linspace(-1.0, 1.0, 960)[:, None]
+    for seed in range(40):
+        settings = {"epsilon": epsilon, "delta": 1e-6, "random_state": seed}
+        found = dict(evaluate(Logit(), perfect, (perfect[:, 0] > 0).astype(int), **settings).metrics)
+        found |= evaluate(FirstColumn(), line, line[:, 0], metrics=["mae", "mse", "r2"], **settings).metrics
+        assert (found.pop("confusion_matrix").value >= 0.0).all()
+        for name, each in found.items():
+            if np.ndim(each.value) == 0 and not isinstance(each.value, dict):
+                least, most = ranges.get(name, (0.0, 1.0))
+                assert math.isnan(each.value) or least <= each.value <= most
+                assert math.isnan(each.low) or least <= each.low <= each.value <= each.high <= most
 
 
 def test_intervals_that_ignore_the_noise_are_caught(monkeypatch):

@@ -38,13 +38,14 @@ def no_noise():
 
 # -- what is released -----------------------------------------------------------------------------------
 
+SCORES = 0.75**2 + 0.5**2 + 3 * 0.375**2  # the squared weights of the levels of bins
 SENSITIVITIES = [
     (MODEL, ["accuracy"], 1.0, 1.0),
     (MODEL, ["f1", "mcc", "accuracy"], 1.0, math.sqrt(2)),
-    (MODEL, ["roc_auc", "brier"], 1.0, math.sqrt(2)),
-    (MODEL, ["accuracy", "roc_auc"], math.sqrt(2), math.sqrt(3)),
-    (MODEL, ["log_loss"], math.sqrt(3), math.sqrt(2)),
-    (REGRESSOR, ["mae"], math.sqrt(3), math.sqrt(2)),
+    (MODEL, ["roc_auc", "brier"], math.sqrt(SCORES + 1.25), math.sqrt(2 * SCORES + 1.25)),
+    (MODEL, ["accuracy", "roc_auc"], math.sqrt(1 + SCORES), math.sqrt(1 + 2 * SCORES)),
+    (MODEL, ["log_loss"], 1.5, math.sqrt(1.25)),
+    (REGRESSOR, ["mae"], 1.5, math.sqrt(1.25)),
     (REGRESSOR, ["r2"], math.sqrt(4 + 5 / 16), math.sqrt(5 + 11 / 16)),
 ]
 
@@ -181,20 +182,20 @@ class Sure:
 
 def audited(factor):
     """A lower bound on epsilon from evaluations of neighbours, with the noise scaled by `factor`."""
-    rows, labels = np.zeros((2, 1)), np.ones(2, dtype=int)  # each with the largest loss
+    rows, labels = np.zeros((3, 1)), np.array([0, 1, 1])  # with no loss, and with the largest
 
     def observe(counts, seed):
         settings = {"metrics": ["confusion_matrix", "log_loss"], "random_state": seed, "counts": counts}
         with scaled_noise(factor):
             found = evaluate(Sure(), rows, labels, 4.0, 1e-5, **settings)
-        moved = found["confusion_matrix"].value[1, 0]
-        loss = found["log_loss"].value * found.n_records  # the sum, NaN if negative
-        return np.array([moved, 0.0 if math.isnan(loss) else loss])
+        return np.array(
+            [found["confusion_matrix"].value[1, 0], found["log_loss"].value * found.n_records]  # sums
+        )
 
     # Both are larger with the record. For any weights, a true claim is not contradicted.
     settings = {"statistic": lambda seen: seen @ [1.0, 0.2], "trainings": 1000, "claim": 4.0}
     return epsilon_lower_bound(
-        observe, ([5, 0], [5, 1]), delta=1e-5, confidence=1 - 1e-6, n_jobs=1, random_state=0, **settings
+        observe, ([9, 9, 0], [9, 9, 1]), delta=1e-5, confidence=1 - 1e-6, n_jobs=1, random_state=0, **settings
     )
 
 
@@ -220,8 +221,9 @@ def test_numbers_without_noise_are_those_of_an_exact_evaluation():
     with no_noise():
         found = evaluate(MODEL, X, Y, 1.0, 1e-6, metrics=names, loss_bound=30.0, random_state=0)
     exact = evaluate(MODEL, X, Y, math.inf, 1e-6, metrics=names, loss_bound=30.0)
-    for name in names:
-        assert np.asarray(found[name].value) == pytest.approx(np.asarray(exact[name].value), rel=1e-4)
+    for name in names:  # scores are in wider bins where there may be noise
+        error = {"abs": 0.01} if name in ("roc_auc", "average_precision") else {"rel": 1e-4}
+        assert np.asarray(found[name].value) == pytest.approx(np.asarray(exact[name].value), **error)
 
 
 @pytest.mark.parametrize("epsilon", [math.inf, 1.0, 0.001])

@@ -46,7 +46,7 @@ def evaluate(
     *,
     metrics: str | Sequence[str] | None = None,
     loss_bound: float | Mapping[str, float] | None = None,
-    bins: int = 16,
+    bins: int = 64,
     counts: ArrayLike | None = None,
     drop_missing_labels: bool = False,
     ledger: PrivacyLedger | None = None,
@@ -76,8 +76,9 @@ def evaluate(
         Where a record's loss is clipped, in the unit of the loss; by name (log_loss, mae, mse, pinball, and
         target for the targets of r2) if there are several. By default ``4 + log(number of classes)``, and for
         regressors derived from their `target_bound`.
-    bins : int, default=16
-        Number of bins of the scores. More bins follow the curve more closely, but have more noise.
+    bins : int, default=64
+        Scores are sorted into bins that hold at most about ``1 / bins`` of each class, as far as the noise
+        lets this be known.
     counts : array_like of int, optional
         Multiplicity of each row. Neighbouring data differ in one record.
     drop_missing_labels : bool, default=False
@@ -102,11 +103,12 @@ def evaluate(
 
     Notes
     -----
-    Each record adds to one vector of integers: its cell in the confusion matrix, the bin of its score, its
-    losses in units of their bound. The vector is released at once, and all metrics are computed from it. The
-    intervals account for the sampling of the records and for the noise. A record that cannot be scored counts
-    with a fixed score; losses and probabilities out of their range are clipped to it. Binning the scores
-    understates the AUC, with 16 bins by up to a few thousandths.
+    Each record adds to one vector of integers: its cell in the confusion matrix, the bins of its score, wide
+    and narrow, its losses in units of their bound. The vector is released at once, and metrics are computed
+    from it. The intervals account for the sampling of the records, for the noise, and for the order of scores
+    within a bin, which is not known: models with few distinct scores have wide ones. A record that cannot
+    be scored counts with a fixed score; losses and probabilities out of their range are clipped to it. Values
+    and intervals that the noise has moved out of the range of a metric are moved back to its end.
 
     Examples
     --------
@@ -171,7 +173,7 @@ def evaluate(
         notes=_PUBLIC_MODEL if judge.scores_one_by_one else (*_PUBLIC_MODEL, _SCORES_APART),
     )
     pieces = joint.split(np.asarray(released, dtype=np.float64))
-    found = Released(plan, pieces, sigma, n_records if settings.size_known else None)
+    found = Released(plan, pieces, sigma, n_records if settings.size_known else None, bins)
     return Evaluation(
         {name: found.estimate(name) for name in plan.names}, privacy, found.size.n, judge.classes
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +26,8 @@ QUANTILE = float(ndtri(0.975))
 #: A denominator must be at least this many standard deviations of its noise, or there is no interval.
 CLEAR = 5.0
 
-#: A denominator of a metric, which is a sum of cells, and the number of cells.
-Support = tuple[float, int]
+#: A denominator of a metric, and the variance of its noise in units of that of a cell.
+Support = tuple[float, float]
 
 TOO_NOISY = "no interval: counts are comparable to the noise"
 
@@ -66,6 +66,11 @@ class Estimate:
     high: Any
     note: str = ""
 
+    def within(self, least: float, most: float) -> Estimate:
+        """The nearest possible numbers, with ``low <= value <= high``."""
+        value, low, high = (np.clip(each, least, most)[()] for each in (self.value, self.low, self.high))
+        return replace(self, value=value, low=np.minimum(low, value), high=np.maximum(high, value))
+
 
 @dataclass(frozen=True)
 class Noisy:
@@ -76,31 +81,41 @@ class Noisy:
     cells : ndarray
     sigma : float
         Standard deviation of the noise on each cell.
+    covariance : ndarray or None
+        Covariance of the noise along the first axis, in units of ``sigma**2``; None if it is independent.
     size_known : bool
         Whether their sum is exact.
     """
 
     cells: Array
     sigma: float
+    covariance: Array | None = None
     size_known: bool = False
 
-    @classmethod
-    def of_known_size(cls, cells: Array, sigma: float, n_records: int) -> Noisy:
-        """The nearest counts (in least squares) that sum to a public number of records."""
-        return cls(cells + (n_records - cells.sum()) / cells.size, sigma, size_known=True)
+    def of_size(self, n_records: int | None) -> Noisy:
+        """The likeliest counts that sum to the number of records, if that is public."""
+        if n_records is None:
+            return self
+        along = self._mixed(np.ones_like(self.cells))
+        moved = self.cells + along * (n_records - self.cells.sum()) / along.sum()
+        return replace(self, cells=moved, size_known=True)
 
     def variances(self, metric: Metric) -> tuple[Array, Array]:
         """Variances of the metric due to sampling and due to noise."""
         slopes = _slopes(metric, self.cells)
         at_least_none = np.maximum(self.cells, 0.0).reshape(-1, *[1] * (slopes.ndim - 1))
-        noise = np.square(slopes).sum(axis=0)
-        if self.size_known:  # `of_known_size` has removed the noise of the sum
-            noise -= np.square(slopes.sum(axis=0)) / self.cells.size
+        mixed = self._mixed(slopes.reshape(len(self.cells), -1)).reshape(slopes.shape)
+        noise = (slopes * mixed).sum(axis=0)
+        if self.size_known:  # `of_size` has removed the noise of the sum
+            noise -= np.square(mixed.sum(axis=0)) / self._mixed(np.ones_like(self.cells)).sum()
         return (np.square(slopes) * at_least_none).sum(axis=0), self.sigma**2 * noise
 
-    def is_clear(self, count: Array | float, n_cells: int) -> Any:
-        """Whether a sum of `n_cells` cells is large compared to its noise."""
-        return count > CLEAR * self.sigma * math.sqrt(n_cells)
+    def _mixed(self, columns: Array) -> Array:
+        return columns if self.covariance is None else self.covariance @ columns
+
+    def is_clear(self, count: Array | float, noise: Any) -> Any:
+        """Whether a count is large compared to its noise, of that variance in units of ``sigma**2``."""
+        return count > CLEAR * self.sigma * np.sqrt(noise)
 
 
 def _slopes(metric: Metric, cells: Array) -> Array:
@@ -114,10 +129,10 @@ def _slopes(metric: Metric, cells: Array) -> Array:
     return np.concatenate(found)
 
 
-def around(value: float, variance: float, *, least: float = -math.inf, most: float = math.inf) -> Estimate:
-    """The normal interval, clipped to the range of the metric."""
+def around(value: float, variance: float) -> Estimate:
+    """The normal interval."""
     half = QUANTILE * math.sqrt(variance)
-    return Estimate(value, max(value - half, least), min(value + half, most))
+    return Estimate(value, value - half, value + half)
 
 
 def of_share(value: Any, sampling: Any, noise: Any, support: Any) -> Estimate:
@@ -183,13 +198,12 @@ class Share:
         """The metric with its interval, if it has one."""
         if not self.is_clear:
             return without_interval(self.value)
-        found = of_share(self.value, self.sampling, self.noise, self.support)
-        return Estimate(min(max(self.value, 0.0), 1.0), float(found.low), float(found.high))
+        return of_share(self.value, self.sampling, self.noise, self.support)
 
 
-def without_interval(value: float, least: float = 0.0, most: float = 1.0) -> Estimate:
-    """The value alone, NaN if the noise has moved it out of its range."""
-    return Estimate(value if least <= value <= most else np.nan, np.nan, np.nan, TOO_NOISY)
+def without_interval(value: float) -> Estimate:
+    """The value alone, NaN after a division by zero."""
+    return Estimate(value if math.isfinite(value) else np.nan, np.nan, np.nan, TOO_NOISY)
 
 
 class MatrixMetric(NamedTuple):
@@ -200,13 +214,13 @@ class MatrixMetric(NamedTuple):
     metric : callable
     supports : callable
         Its denominators, each of which must be large compared to the noise.
-    is_share : bool
-        Whether its range is from 0 to 1.
+    ratios : callable or None
+        The ratio of each class with its denominator, if the metric is their mean or the second of two.
     """
 
     metric: Metric
     supports: Callable[[Array], Sequence[Support]]
-    is_share: bool = True
+    ratios: Metric | None = None
 
 
 def _total(c: NDArray[Any]) -> Any:
@@ -226,16 +240,12 @@ def _accuracy(c: NDArray[Any]) -> Any:
     return _hits(c).sum(axis=-1) / _total(c)
 
 
-def _balanced_accuracy(c: NDArray[Any]) -> Any:
-    return (_hits(c) / c.sum(axis=-1)).mean(axis=-1)
+def _recalls(c: NDArray[Any]) -> Any:
+    return _hits(c) / c.sum(axis=-1)
 
 
-def _precision(c: NDArray[Any]) -> Any:
-    return _of_class(_hits(c) / c.sum(axis=-2))
-
-
-def _recall(c: NDArray[Any]) -> Any:
-    return _of_class(_hits(c) / c.sum(axis=-1))
+def _precisions(c: NDArray[Any]) -> Any:
+    return _hits(c) / c.sum(axis=-2)
 
 
 def _f1(c: NDArray[Any]) -> Any:
@@ -265,23 +275,38 @@ def _of_classes(*axes: int, positive: bool = True) -> Callable[[Array], list[Sup
 
 MATRIX_METRICS = {
     "accuracy": MatrixMetric(_accuracy, _all),
-    "balanced_accuracy": MatrixMetric(_balanced_accuracy, _of_classes(1, positive=False)),
-    "precision": MatrixMetric(_precision, _of_classes(0)),
-    "recall": MatrixMetric(_recall, _of_classes(1)),
+    "balanced_accuracy": MatrixMetric(
+        lambda c: _recalls(c).mean(axis=-1), _of_classes(1, positive=False), _recalls
+    ),
+    "precision": MatrixMetric(lambda c: _of_class(_precisions(c)), _of_classes(0), _precisions),
+    "recall": MatrixMetric(lambda c: _of_class(_recalls(c)), _of_classes(1), _recalls),
     "f1": MatrixMetric(_f1, _of_classes(0, 1)),
-    "mcc": MatrixMetric(_mcc, _of_classes(0, 1, positive=False), is_share=False),
+    "mcc": MatrixMetric(_mcc, _of_classes(0, 1, positive=False)),
 }
 
 
 def of_matrix(name: str, noisy: Noisy) -> Estimate:
-    """A metric of a confusion matrix."""
-    metric, supports, is_share = MATRIX_METRICS[name]
-    share = Share.of(metric, noisy, supports(noisy.cells))
-    if is_share:
-        return share.estimate()
+    """A metric of a confusion matrix.
+
+    Classes without errors vary, too: a mean over classes combines their own (Wilson's) intervals, as Zou and
+    Donner (2008) do; the variance of the correlation is that after adding half the square of the quantile to
+    the hits and to the errors of each class (Agresti and Coull 1998).
+    """
+    metric, find_supports, ratios = MATRIX_METRICS[name]
+    supports, k = find_supports(noisy.cells), len(noisy.cells)
+    share = Share.of(metric, noisy, supports)
     if not share.is_clear:
-        return without_interval(share.value, least=-1.0)
-    return around(share.value, share.sampling + share.noise, least=-1.0, most=1.0)
+        return without_interval(share.value)
+    if name == "mcc":
+        more = QUANTILE**2 / 2.0 * np.where(np.eye(k, dtype=bool), 1.0, 1.0 / (k - 1))
+        added = replace(noisy, cells=np.maximum(noisy.cells, 0.0) + more)
+        return around(share.value, float(sum(added.variances(metric))))
+    if ratios is None or len(supports) == 1:
+        return share.estimate()
+    each = of_share(ratios(noisy.cells), *noisy.variances(ratios), [count for count, _ in supports])
+    values = np.clip(each.value, each.low, each.high)
+    below, above = (np.linalg.norm(values - end) / k for end in (each.low, each.high))
+    return Estimate(share.value, share.value - below, share.value + above)
 
 
 def matrix_itself(noisy: Noisy) -> Estimate:
@@ -289,4 +314,4 @@ def matrix_itself(noisy: Noisy) -> Estimate:
     c, n = noisy.cells, noisy.cells.sum()
     spread = np.maximum(c, 0.0) * np.clip(1.0 - c / n, 0.0, 1.0) + noisy.sigma**2
     low, high = (around(0.0, 1.0).low * np.sqrt(spread) * sign for sign in (1.0, -1.0))
-    return Estimate(c, np.maximum(c + low, 0.0), c + high)
+    return Estimate(c, c + low, c + high)

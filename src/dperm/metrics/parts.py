@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from dperm.accounting.neighbours import Neighbours
 from dperm.errors import DataError
@@ -29,6 +29,12 @@ RESOLUTION = 1 << 20
 
 # Sums of 64-bit integers keep one bit free for the noise.
 _MAX_STEPS = 1 << 62
+
+#: Into how many bins of the next level each bin of scores is divided.
+BRANCHES = 8
+# What a record counts at each level: more in wide bins, in which most of the order of the scores is seen.
+_WEIGHTS = (0.75, 0.5, 0.375, 0.375, 0.375)
+_MAX_NARROW = 1 << 22  # narrowest bins of all trees together
 
 
 class Part(Protocol):
@@ -125,43 +131,57 @@ class Confusion(_OneCell):
 
 @dataclass(frozen=True)
 class Scores(_Cells):
-    """Records by score, in `bins` with public edges, and by class: once, or for each class against the rest.
+    """Records by score and by class, in a tree of bins: once, or for each class against the rest.
 
-    The bins have equal width in ``u = expit(log_odds / 2)``: they are narrow around even odds, where
-    decisions are close, and the tails reach far enough for rare classes.
+    The bins of a level have equal width in ``u = expit(log_odds / 2)``: they are narrow around even odds,
+    where decisions are close, and the tails reach far enough for rare classes. The next level divides each of
+    them. A record is in one bin of every level; which of them are used is decided from the noisy counts.
     """
 
-    bins: int
     n_classes: int = 2
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """What a record counts at each level; there are fewer levels if there are very many classes."""
+        return _WEIGHTS[: ((_MAX_NARROW // self.times_counted).bit_length() - 1) // 3]
+
+    @property
+    def node_weights(self) -> Array:
+        """The weight of each bin."""
+        return np.repeat(self.weights, [BRANCHES ** (level + 1) for level in range(len(self.weights))])
 
     @property
     def shape(self) -> tuple[int, ...]:  # type: ignore[override]
         """Shape of the released numbers."""
-        return (self.times_counted, self.bins, 2)
+        return (self.times_counted, self.node_weights.size, 2)
 
     @property
     def times_counted(self) -> int:  # type: ignore[override]
-        """How many cells a record is in."""
+        """How many trees a record is in."""
         return 1 if self.n_classes == 2 else self.n_classes
 
     def squared_sensitivity(self, neighbors: Neighbours) -> float:
         """See `Part`."""
-        return self.times_counted * super().squared_sensitivity(neighbors)
+        squares = sum(weight**2 for weight in self.weights)
+        return squares * self.times_counted * super().squared_sensitivity(neighbors)
 
-    @property
-    def middles(self) -> Array:
-        """Probability of the second class in the middle of each bin."""
-        return np.asarray(expit(2.0 * logit((np.arange(self.bins) + 0.5) / self.bins)))
-
-    def sums(self, judged: Judged, resolution: int | None) -> Integers:
+    def sums(self, judged: Judged, resolution: int | None) -> NDArray[np.generic]:
         """See `Part`."""
-        edges = 2.0 * logit(np.arange(1, self.bins) / self.bins)
-        counts = np.zeros(self.shape, dtype=np.int64)
+        narrow = BRANCHES ** len(self.weights)
         classes = range(self.n_classes) if self.n_classes > 2 else [1]
-        for table, each in zip(counts, classes, strict=True):
-            bins = np.searchsorted(edges, judged.log_odds[:, each])
-            np.add.at(table, (bins, (judged.truth == each).astype(np.int64)), judged.counts)
-        return counts.ravel() * (resolution or 1)
+        trees = []
+        for each in classes:
+            bins = np.minimum((expit(0.5 * judged.log_odds[:, each]) * narrow).astype(np.int64), narrow - 1)
+            level = np.zeros((narrow, 2), dtype=np.int64)
+            np.add.at(level, (bins, (judged.truth == each).astype(np.int64)), judged.counts)
+            tree = [level]
+            while len(level) > BRANCHES:
+                level = level.reshape(-1, BRANCHES, 2).sum(axis=1)
+                tree.append(level)
+            trees.append(np.concatenate(tree[::-1]))
+        weights = self.node_weights[:, None] * (resolution or 1)  # whole numbers, unless the sums are exact
+        weighted = np.array(trees) * (weights if resolution is None else weights.astype(np.int64))
+        return np.asarray(weighted.ravel())
 
 
 class _Moments(ABC):
@@ -185,7 +205,7 @@ class _Moments(ABC):
 
 @dataclass(frozen=True)
 class Loss(_Moments):
-    """A loss and its square, clipped at `bound` and divided by it.
+    """A loss, clipped at `bound` and divided by it, and its square, at a smaller scale.
 
     Attributes
     ----------
@@ -197,10 +217,12 @@ class Loss(_Moments):
     name: str
     bound: float
     shape = (2,)
+    #: Factor on the square, which only the interval needs.
+    minor = 0.5
 
     def squared_sensitivity(self, neighbors: Neighbours) -> float:
         """See `Part`."""
-        return 2.0
+        return 1.0 + self.minor**2
 
     @property
     def unit(self) -> float:
@@ -210,7 +232,7 @@ class Loss(_Moments):
     def values(self, judged: Judged) -> Array:
         """Contribution of each record, shape (n, m)."""
         share = _clipped(_LOSSES[self.name](judged), self.bound)
-        return np.column_stack([share, np.square(share)])
+        return np.column_stack([share, self.minor * np.square(share)])
 
 
 @dataclass(frozen=True)
@@ -279,7 +301,8 @@ def _pinball(judged: Judged) -> Array:
 
 def _brier(judged: Judged) -> Array:
     outcome = np.eye(judged.probabilities.shape[1])[judged.truth]
-    return np.asarray(np.square(judged.probabilities - outcome).sum(axis=1))
+    errors = np.square(judged.probabilities - outcome)
+    return np.asarray(errors[:, 1] if errors.shape[1] == 2 else errors.sum(axis=1))
 
 
 _LOSSES: dict[str, Callable[[Judged], Array]] = {
@@ -312,7 +335,7 @@ class JointSum:
         """Grid steps per unit; None for exact numbers."""
         if self.exact:
             return None
-        return RESOLUTION if any(isinstance(part, _Moments) for part in self.parts) else 1
+        return RESOLUTION if any(isinstance(part, _Moments | Scores) for part in self.parts) else 1
 
     @property
     def grid(self) -> float:

@@ -15,11 +15,11 @@ from dperm.metrics.judging import Judge
 from dperm.metrics.parts import Confusion, Count, Determination, Hits, Loss, Part, Scores
 
 OF_MATRIX = ("confusion_matrix", *MATRIX_METRICS)
-OF_SCORES = ("roc_curve", "roc_auc", "precision_recall_curve", "average_precision", "calibration", "brier")
+OF_SCORES = ("roc_curve", "roc_auc", "precision_recall_curve", "average_precision", "calibration")
 BY_CLASS = ("roc_auc", "average_precision")  # for more than two classes: the one-against-rest mean
 OF_PROBABILITIES = ("calibration", "brier", "log_loss")
 REGRESSION = ("mae", "mse", "pinball", "r2")
-CLASSIFICATION = (*OF_MATRIX, *OF_SCORES, "log_loss")
+CLASSIFICATION = (*OF_MATRIX, *OF_SCORES, "brier", "log_loss")
 
 #: Names in other software.
 _ALIASES = {
@@ -29,7 +29,7 @@ _ALIASES = {
     "pr_curve": "precision_recall_curve",
 }
 
-_MAX_BINS = 1 << 12
+_MAX_BINS = 1 << 10
 # scikit-learn's log loss clips probabilities at the resolution of doubles.
 _EXACT_LOG_LOSS = -math.log(np.finfo(np.float64).eps)
 
@@ -113,9 +113,9 @@ def plan_for(judge: Judge, metrics: str | Sequence[str] | None, settings: Settin
         parts["hits"] = Hits(settings.size_known)
     if asked & set(OF_SCORES if binary else BY_CLASS):
         assert judge.classes is not None
-        parts["scores"] = Scores(settings.bins, len(judge.classes))
-    if "brier" in asked and not binary:
-        parts["brier"] = Loss("brier", 2.0)
+        parts["scores"] = Scores(len(judge.classes))
+    if "brier" in asked:
+        parts["brier"] = Loss("brier", 1.0 if binary else 2.0)
     bounds = _Bounds(judge, settings, asked)
     if "r2" in asked:
         parts["r2"] = Determination(bounds.of("mse"), bounds.of_targets())
@@ -145,7 +145,7 @@ def _names(judge: Judge, metrics: str | Sequence[str] | None) -> tuple[str, ...]
 def _check_scores(judge: Judge, names: tuple[str, ...]) -> None:
     assert judge.classes is not None
     for name in names:
-        if name in OF_SCORES and name not in (*BY_CLASS, "brier") and len(judge.classes) != 2:
+        if name in OF_SCORES and name not in BY_CLASS and len(judge.classes) != 2:
             raise ValueError(f"{name} is for two classes, and the model has {len(judge.classes)}")
         if name in OF_PROBABILITIES and not judge.has_probabilities:
             raise ValueError(f"{name} needs a model with predict_proba: its scores are not probabilities")
@@ -158,8 +158,7 @@ def _default_names(judge: Judge) -> tuple[str, ...]:
         return ("mae", "mse", "r2")
     if len(judge.classes) != 2 or not judge.has_scores:
         return OF_MATRIX
-    calibrated = OF_SCORES if judge.has_probabilities else OF_SCORES[:4]
-    return (*OF_MATRIX, *calibrated)
+    return (*OF_MATRIX, *((*OF_SCORES, "brier") if judge.has_probabilities else OF_SCORES[:4]))
 
 
 class _Bounds:
