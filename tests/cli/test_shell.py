@@ -323,6 +323,9 @@ def test_tune(shell):
     assert shown.startswith("Best of 4: fit_intercept=")
     assert len(history()) == 1
     assert model().privacy_.public["candidates"] == 4
+    for command, option in (("tune", "--grid"), ("fit", "--set")):
+        shown = shell(command, "people.csv", *FIT, option, "C=1", code=1).stderr
+        assert "l2 is the ridge strength" in shown
     assert "'colour' is none of" in shell("tune", "people.csv", *FIT, "--grid", "colour=1", code=1).stderr
     assert "l2 must be a number" in shell("tune", "people.csv", *FIT, "--grid", "l2=1,b", code=1).stderr
     assert len(history()) == 1

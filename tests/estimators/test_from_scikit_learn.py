@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dperm import HuberRegressor, LogisticRegression
+from dperm import HuberRegressor, LogisticRegression, PrivateSearch
 from dperm.errors import PrivacyWarning
 
 
@@ -13,6 +13,11 @@ from dperm.errors import PrivacyWarning
 def test_parameters_of_scikit_learn_are_refused_with_their_name_here(name):
     with pytest.raises(TypeError, match=f"no parameter '{name}' of scikit-learn: .*[a-z]"):
         LogisticRegression(**{name: 1})
+    model = LogisticRegression(row_norm=1.0, classes=[0, 1])
+    search = PrivateSearch(model, {name: [1, 2]}, 1.0, 1e-6)
+    for refused in (lambda: model.set_params(**{name: 1}), lambda: search.fit(np.eye(2), [0, 1])):
+        with pytest.raises(TypeError, match=f"no parameter '{name}' of scikit-learn"):
+            refused()
     with pytest.raises(TypeError, match="unexpected keyword argument 'columns'"):
         LogisticRegression(columns=1)
 

@@ -9,7 +9,7 @@ import dperm
 from dperm import Objective
 from dperm.accounting import Ledger
 from dperm.algorithms import noisy_gd
-from dperm.errors import DefaultBoundWarning, ExactSizeWarning
+from dperm.errors import DefaultBoundWarning, ExactSizeWarning, PrivacyWarning
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (500, 2))
@@ -85,3 +85,8 @@ def test_bounds_that_nobody_chose_clip_with_a_warning(epsilon):
         spoken.fit(X, Y, np.full(500, 2.0))
     with pytest.warns(DefaultBoundWarning, match="row_norm"):
         search(dperm.LogisticRegression(classes=[-1, 1])).fit(X, Y)
+
+
+def test_a_delta_that_a_published_record_satisfies():
+    with pytest.warns(PrivacyWarning, match=r"delta = 1e-06 is no less than one over .* \(2,000,000\)"):
+        model(n_public=2_000_000, row_norm=1.3).fit(X, Y)

@@ -140,7 +140,7 @@ def fit(
     file: File = Path("dperm-budget.db"),
 ) -> None:
     """Fit a linear model to a table, with a differential privacy guarantee."""
-    from dperm.cli.models import check_terms, make, target_of, write
+    from dperm.cli.models import check_epsilon, make, target_of, write
     from dperm.cli.targets import (
         droppable,
         load_described,
@@ -177,7 +177,7 @@ def fit(
             with opened([test], separator, header, decimal) as inputs:
                 other = load_described(inputs, target, screen, description, drop)
         n = len(y) if n_public is None else n_public
-        check_terms(screen, epsilon, delta, n)
+        check_epsilon(screen, epsilon)
         fitted.fit(X, y, sample_weight=weights)
         if model is not None:  # written first, since it was paid for
             write(fitted, target, model)
@@ -240,7 +240,7 @@ def tune(
     file: File = Path("dperm-budget.db"),
 ) -> None:
     """Choose the best of several settings and fit a model with them, in one charge."""
-    from dperm.cli.models import check_terms, grid_of, make, target_of, write
+    from dperm.cli.models import check_epsilon, grid_of, make, target_of, write
     from dperm.cli.targets import (
         droppable,
         load_described,
@@ -266,7 +266,7 @@ def tune(
             X, y = load_described(inputs, target, screen, description, drop)
             weights = None if weight_column is None else load_weights(inputs, weight_column, target, drop)
         n = len(y) if n_public is None else n_public
-        check_terms(screen, epsilon, delta, n)
+        check_epsilon(screen, epsilon)
         search.fit(X, y, sample_weight=weights)
         if model is not None:
             write(search.best_estimator_, target, model)

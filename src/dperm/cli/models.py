@@ -183,13 +183,8 @@ def target_of(
     return schema if named else changed(schema, label=""), target
 
 
-def check_terms(screen: Screen, epsilon: float, delta: float, n: int) -> None:
+def check_epsilon(screen: Screen, epsilon: float) -> None:
     """Warn about a weak guarantee."""
-    if delta * n >= 1.0:
-        screen.warn(
-            f"delta = {delta:g} is no less than one over the number of records ({n:,}): publishing a random "
-            "record would satisfy it. Choose it well below"
-        )
     if epsilon > _LARGE_EPSILON:
         screen.warn(
             f"epsilon = {epsilon:g} is a weak guarantee: it is usual to stay below {_LARGE_EPSILON:g}"

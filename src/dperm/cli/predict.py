@@ -226,8 +226,9 @@ def evaluate(
 ) -> None:
     """Evaluate a model on records that it was not fitted to, with noise, for a privacy budget."""
     from dperm import metrics
-    from dperm.cli.models import check_terms, feature_types, in_classes, read, target_named
+    from dperm.cli.models import check_epsilon, feature_types, in_classes, read, target_named
     from dperm.cli.targets import droppable, load
+    from dperm.estimators.input_checks import warn_of_large_delta
 
     if exact and (ledger is not None or epsilon is not None):
         raise typer.BadParameter("--exact spends no budget: leave out --epsilon and --ledger")
@@ -247,7 +248,8 @@ def evaluate(
             X, y = load(inputs, target, screen, feature_types(fitted, others), fitted.schema, drop)
             y = in_classes(fitted, y)
         if not exact:
-            check_terms(screen, *terms, len(y))
+            check_epsilon(screen, terms[0])
+            warn_of_large_delta(terms[1], len(y))
         found = metrics.evaluate(fitted, X, y, *terms, metrics=metric, ledger=account, neighbors=neighbors)
         if out is not None:
             found.save(out)

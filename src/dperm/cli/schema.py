@@ -171,12 +171,14 @@ def show(screen: Screen, path: Annotated[Path, typer.Argument(help="TOML file.")
     """Check a schema and list its columns."""
     schema = schema_in(path)
     table = Table("column", "values", "features")
-    for column in schema.columns:
+    label = () if isinstance(schema.label, str) else (schema.label,)
+    for column in (*schema.columns, *label):
         if isinstance(column, Numeric):
             values = f"{column.shown(column.low)} to {column.shown(column.high)}"
         else:
             values = f"{len(column.categories)} categories"
-        table.add_row(Text(column.name), values, str(len(column.feature_names)))
+        features = "label" if column in label else str(len(column.feature_names))
+        table.add_row(Text(column.name), values, features)
     summary = (
         f"{len(schema.columns)} columns, {schema.n_columns} features, row norm {schema.row_norm():.4g} "
         f"with an intercept.\nSHA-256 {schema.digest}"
@@ -184,6 +186,7 @@ def show(screen: Screen, path: Annotated[Path, typer.Argument(help="TOML file.")
     facts = {
         "columns": list(schema.column_names),
         "features": list(schema.feature_names),
+        "label": schema.label_name or None,
         "row_norm": schema.row_norm(),
         "sha256": schema.digest,
     }

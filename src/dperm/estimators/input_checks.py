@@ -280,6 +280,16 @@ def labelled(neighbors: Neighbours, X: Any, y: Any, *others: Any) -> tuple[Any, 
     return tuple(map(kept, (X, y, *others)))
 
 
+def warn_of_large_delta(delta: float, n: int) -> None:
+    """Warn of a delta that a single published record would satisfy."""
+    if delta * n >= 1.0:
+        warn_caller(
+            f"delta = {delta:g} is no less than one over the number of records ({n:,}): publishing a random "
+            "record would satisfy it. Choose it well below",
+            PrivacyWarning,
+        )
+
+
 def warn_of_default_bounds(*, row_norm: bool, weight_bound: bool) -> None:
     """Warn of public bounds that were not given, for which a default clips the records."""
     if row_norm:

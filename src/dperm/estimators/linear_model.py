@@ -43,6 +43,7 @@ from dperm.estimators.input_checks import (
     row_scales,
     warn_of_default_bounds,
     warn_of_exact_number,
+    warn_of_large_delta,
     warn_of_learned,
     with_targets,
 )
@@ -210,6 +211,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         if self._is_private():
             if self.n_public is None:
                 warn_of_exact_number(relation_of(self.neighbors, self.ledger), self.ledger)
+            warn_of_large_delta(self.delta, objective.n_public)
             exactly = learned_exactly(self.schema, getattr(X, "schema", None))
             warn_of_learned(exactly.get("learned_exactly", ()))
             objective.described |= exactly

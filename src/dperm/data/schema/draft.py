@@ -56,6 +56,8 @@ def draft_columns(parts: Iterable[Any], label: str = "") -> Draft:
             f"and columns of at most {MAX_CATEGORIES} distinct texts or truth values"
         )
     remarks = {name: remark for name, each in seen.items() if name != label and (remark := each.remark())}
+    if isinstance(drafts.get(label), Numeric):
+        remarks[label] = "to predict: the larger of |low| and |high| becomes target_bound."
     warn_caller(
         "this schema was read from the data and is a draft: its bounds and categories reveal information "
         "about the records, so a guarantee that rests on them is void. Before using it, replace every entry "
