@@ -79,7 +79,7 @@ class LedgerEntry:
     def summary(self) -> str:
         """What happened, for which part, to what purpose and by whom, as far as it was noted."""
         noted = ("part {}", self.part), *((form, self.statement.get(name)) for name, form in _NOTED.items())
-        return "; ".join([self.title, *(form.format(text) for form, text in noted if text)])
+        return "; ".join(filter(None, [self.title, *(form.format(text) for form, text in noted if text)]))
 
     @property
     def cost_units(self) -> Units:
