@@ -31,8 +31,15 @@ ALWAYS_INLINE void prefetch_beyond(const void *at, int64_t distance, int64_t byt
 struct row {
     const VALUE *x;
     const INDEX *column;
-    int64_t count;
+    int64_t count, n_columns;
 };
+
+/* The column of an entry. It was checked when the matrix was given; if another thread has changed
+ * it to one that there is not, it counts as column 0. Volatile: a second read might differ. */
+ALWAYS_INLINE int64_t column_of(const INDEX *column, int64_t k, int64_t n_columns) {
+    const int64_t j = ((const volatile INDEX *)column)[k];
+    return __builtin_expect((uint64_t)j < (uint64_t)n_columns, 1) ? j : 0;
+}
 
 /* Reads row i of a pass as row b of a block, without entries and with norm NaN unless it counts.
  * Does not set its scale. */
@@ -51,6 +58,7 @@ ALWAYS_INLINE struct row read_row(const struct sparse_rows *sparse, int64_t i, i
     row.x = (const VALUE *)rows->x + start;
     row.column = (const INDEX *)sparse->matrix->columns + start;
     row.count = counts ? sparse->matrix->starts[place + 1] - start : 0;
+    row.n_columns = rows->n_columns;
     return row;
 }
 
@@ -148,7 +156,7 @@ ALWAYS_INLINE void add_products(const struct row *row, const struct ahead *ahead
     if (row->count > 0 && column[row->count - 1] < map->in_fours)
 #pragma GCC unroll 4
         for (; k < row->count; k++) {
-            const int64_t j = column[k];
+            const int64_t j = column_of(column, k, row->n_columns);
             if (look) {
                 prefetch_weight(ahead, column[k + SPARSE_WEIGHTS_AHEAD]);
                 prefetch_sum(ahead, j);
@@ -157,7 +165,7 @@ ALWAYS_INLINE void add_products(const struct row *row, const struct ahead *ahead
                 slot[v][(uint64_t)j % SLOTS] += (REAL)x[k] * w[width * j + v];
         }
     for (; k < row->count; k++) {
-        const int64_t j = column[k];
+        const int64_t j = column_of(column, k, row->n_columns);
         const int64_t at =
             j < map->in_fours ? (int64_t)((uint64_t)j % SLOTS) : late_slot(map, LANES, j);
         if (look) {
@@ -183,7 +191,7 @@ ALWAYS_INLINE void multiply_row(const struct row *row, int i, const struct ahead
 static __attribute__((noinline)) int misses_infinite(const struct row *row,
                                                      const struct ahead *ahead, int64_t infinite) {
     for (int64_t k = 0; k < row->count; k++) {
-        const REAL *w = ahead->weights + (int64_t)row->column[k] * ahead->width;
+        const REAL *w = ahead->weights + column_of(row->column, k, row->n_columns) * ahead->width;
         for (int v = 0; v < ahead->width; v++)
             infinite -= !(fabs((double)w[v]) <= (double)REAL_MAX);
     }

@@ -56,10 +56,14 @@ enum sparse_fault sparse_check(const struct sparse_matrix *matrix, int64_t *row)
 
 /* Once per type of values and indices: x_out[column] = value for the entries of a row. */
 #define PUT_ENTRIES(REAL, INDEX)                                                                   \
-    static void put_##REAL##_##INDEX(const REAL *values, const INDEX *columns, int64_t start,      \
+    static void put_##REAL##_##INDEX(const struct sparse_matrix *matrix, int64_t start,            \
                                      int64_t end, REAL *x_out) {                                   \
-        for (int64_t k = start; k < end; k++)                                                      \
-            x_out[columns[k]] = values[k];                                                         \
+        const REAL *values = matrix->values;                                                       \
+        for (int64_t k = start; k < end; k++) {                                                    \
+            const int64_t j = ((const volatile INDEX *)matrix->columns)[k];                        \
+            if ((uint64_t)j < (uint64_t)matrix->n_columns) /* see column_of() */                   \
+                x_out[j] = values[k];                                                              \
+        }                                                                                          \
     }
 PUT_ENTRIES(float, int32_t)
 PUT_ENTRIES(float, int64_t)
@@ -70,11 +74,11 @@ static void put_row(const struct sparse_matrix *matrix, int64_t place, void *x_o
     const int64_t start = matrix->starts[place], end = matrix->starts[place + 1];
     const int narrow = matrix->index == INDEX_I32;
     if (matrix->type == REAL_F32)
-        narrow ? put_float_int32_t(matrix->values, matrix->columns, start, end, x_out)
-               : put_float_int64_t(matrix->values, matrix->columns, start, end, x_out);
+        narrow ? put_float_int32_t(matrix, start, end, x_out)
+               : put_float_int64_t(matrix, start, end, x_out);
     else
-        narrow ? put_double_int32_t(matrix->values, matrix->columns, start, end, x_out)
-               : put_double_int64_t(matrix->values, matrix->columns, start, end, x_out);
+        narrow ? put_double_int32_t(matrix, start, end, x_out)
+               : put_double_int64_t(matrix, start, end, x_out);
 }
 
 void expand_sparse(const void *source, const int64_t *places, int64_t first, int64_t count,

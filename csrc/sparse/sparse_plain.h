@@ -66,8 +66,9 @@ ALWAYS_INLINE int64_t lower_bound(const INDEX *column, int64_t from, int64_t to,
             const int64_t stop = sparse->matrix->starts[i + 1];                                    \
             for (int64_t k = lower_bound(column, sparse->matrix->starts[i], stop, first);          \
                  k < stop && column[k] < last; k++) {                                              \
-                sum[column[k]] += (double)from[column[k]];                                         \
-                from[column[k]] = 0;                                                               \
+                const int64_t j = column_of(column, k, sparse->rows.n_columns);                    \
+                sum[j] += (double)from[j];                                                         \
+                from[j] = 0;                                                                       \
             }                                                                                      \
         }                                                                                          \
     }
@@ -90,7 +91,7 @@ static void add_columns(const struct sparse_rows *sparse, int64_t begin, int64_t
                 continue;
             for (int64_t k = lower_bound(column, sparse->matrix->starts[i], stop, columns->first);
                  k < stop && column[k] < columns->last; k++)
-                products[column[k]] += factor * (REAL)x[k];
+                products[column_of(column, k, sparse->rows.n_columns)] += factor * (REAL)x[k];
         }
         move_reals(sparse, from, to, columns->first, columns->last, products, columns->range_sum);
     }

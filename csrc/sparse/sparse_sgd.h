@@ -26,6 +26,7 @@ ALWAYS_INLINE int read_sgd_row(const struct sparse_rows *sparse, const struct sg
     row->x = (const VALUE *)rows->x + start;
     row->column = (const INDEX *)sparse->matrix->columns + start;
     row->count = sparse->matrix->starts[index + 1] - start;
+    row->n_columns = rows->n_columns;
     add_products(row, &ahead, 0, 1, slot);
     if (rows->intercept) {
         const int64_t j = rows->n_columns;
@@ -40,12 +41,13 @@ ALWAYS_INLINE void add_sgd_row(const struct row *row, int64_t n_columns, int int
                                double factor, double shift, double *restrict gradient) {
     if (shift > 0.0) {
         for (int64_t k = 0; k < row->count; k++)
-            gradient[row->column[k]] += (factor * (double)row->x[k] + shift) - shift;
+            gradient[column_of(row->column, k, n_columns)] +=
+                (factor * (double)row->x[k] + shift) - shift;
         if (intercept)
             gradient[n_columns] += (factor + shift) - shift;
     } else {
         for (int64_t k = 0; k < row->count; k++)
-            gradient[row->column[k]] += factor * (double)row->x[k];
+            gradient[column_of(row->column, k, n_columns)] += factor * (double)row->x[k];
         if (intercept)
             gradient[n_columns] += factor;
     }
@@ -77,15 +79,15 @@ ALWAYS_INLINE void single_step(const struct sparse_rows *sparse,
                                const struct sgd_settings *settings,
                                const struct sgd_scratch *scratch, int64_t index, double step_size,
                                const double *noise) {
-    struct row row = {NULL, NULL, 0};
+    struct row row = {NULL, NULL, 0, 0};
     double product, y, norm, factor = 0.0;
     if (read_sgd_row(sparse, scratch, index, &row, &product, &y, &norm))
         factor = single_sgd_factor(&sparse->rows, settings, index, product, y, norm);
     for (int64_t k = 0; k < row.count; k++)
-        scratch->rows[row.column[k]] = (double)row.x[k];
+        scratch->rows[column_of(row.column, k, row.n_columns)] = (double)row.x[k];
     take_single_step(settings, scratch, step_size, factor, noise);
     for (int64_t k = 0; k < row.count; k++)
-        scratch->rows[row.column[k]] = 0.0;
+        scratch->rows[column_of(row.column, k, row.n_columns)] = 0.0;
 }
 
 static int64_t sparse_sgd_workspace_bytes(const struct sparse_rows *rows) {

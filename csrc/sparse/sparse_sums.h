@@ -35,7 +35,7 @@ ALWAYS_INLINE void add_rounded_row(const struct row *row, REAL s, REAL shift, in
             integer[k] = NAME(grid_steps)(s * (REAL)x[from + k], shift);
 #pragma GCC unroll 4
         for (int64_t k = 0; k < count; k++)
-            sum_out[column[from + k]] += times * (int64_t)integer[k];
+            sum_out[column_of(column, from + k, row->n_columns)] += times * (int64_t)integer[k];
     }
 }
 

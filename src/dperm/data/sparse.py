@@ -70,7 +70,7 @@ def sparse_rows(X: Any, y: ArrayLike | None, settings: RowSettings) -> DenseMatr
     source = SparseSource(
         np.require(matrix.data[:n_entries], None, ["C", "ALIGNED"]),
         np.require(matrix.indices[:n_entries], _index_type(matrix.indices), ["C", "ALIGNED"]),
-        np.require(matrix.indptr, np.int64, ["C", "ALIGNED"]),
+        np.array(matrix.indptr, np.int64),  # the kernels trust their own copy
         matrix.shape[1],
     )
     kinds = SparseMatrixRows, SparseSoftmaxRows
