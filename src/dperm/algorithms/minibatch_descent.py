@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dperm._cached import cached_property
 from dperm.accounting import noise_multiplier
 from dperm.accounting.budget import ScheduledBudget
 from dperm.accounting.events import GaussianRelease
@@ -43,7 +43,7 @@ class MinibatchRun:
     optimizer: str = "momentum"  # update rule on the noisy gradients
     smooth: Callable[[Array], Array] | None = None  # applied to the noisy gradients
 
-    @functools.cached_property
+    @cached_property
     def scales(self) -> ScaleShares:
         """What is learned first; needs ``accountant="pld"``, which alone composes it with the batches."""
         if self.accountant == "pld":
@@ -59,7 +59,7 @@ class MinibatchRun:
         """The public problem, with the budget that is left for the descent."""
         return self.fit.problem.without(self.scales.together)
 
-    @functools.cached_property
+    @cached_property
     def schedule(self) -> MinibatchSchedule:
         """All settings; ValueError for batches larger than the data set."""
         schedule = self.schedule_for(self.problem)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm._cached import cached_property
 from dperm.accounting.neighbours import Neighbours
 from dperm.losses import Loss
 from dperm.objective.objective import Objective

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dperm._cached import cached_property
 from dperm._kernels.row_kernels import ColumnsSource, MatrixSource, SoftmaxRows
 from dperm._kernels.threads import threads_for
 from dperm.data.rows import RowSettings, RowsInMemory
@@ -206,9 +206,9 @@ class _NormsOnDemand:
         return self.row_norms(1)
 
 
-class ColumnsRows(_NormsOnDemand, DenseMatrixRows):  # type: ignore[override]
+class ColumnsRows(_NormsOnDemand, DenseMatrixRows):
     """Rows of a `ColumnsMatrix` whose norms every pass recomputes."""
 
 
-class SoftmaxColumnsRows(_NormsOnDemand, SoftmaxMatrixRows):  # type: ignore[override]
+class SoftmaxColumnsRows(_NormsOnDemand, SoftmaxMatrixRows):
     """The same under the softmax loss."""

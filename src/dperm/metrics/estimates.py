@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 import numpy as np
 
+from dperm._cached import cached_property
 from dperm.metrics.intervals import (
     CLEAR,
     QUANTILE,

@@ -6,7 +6,6 @@ import copy
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from dperm._cached import cached_property
 from dperm.accounting.ledger.records import rows_of
 from dperm.data.checks import check_readable
 from dperm.data.dask_collections import as_array, blocks_of, is_dask_collection, task

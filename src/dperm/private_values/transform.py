@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from dperm._cached import cached_property
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -87,12 +88,12 @@ class Transform:
         """Shape of the matrix."""
         return (len(self.values), self.values.shape[-1])
 
-    @functools.cached_property
+    @cached_property
     def integers(self) -> Array:
         """The values as integers, in units of the grid."""
         return self.values / self.grid
 
-    @functools.cached_property
+    @cached_property
     def exponents(self) -> Integers:
         """Base-2 logarithms of powers of two, in units of the grid."""
         return np.log2(self.integers).astype(np.int64)
@@ -109,7 +110,7 @@ class Transform:
             return self @ vector
         return np.asarray(np.einsum("ij,i->j", self.integers, vector) * self.grid)
 
-    @functools.cached_property
+    @cached_property
     def singular_values(self) -> tuple[float, float]:
         """Upper bound on the largest and lower bound on the smallest singular value."""
         if self.is_diagonal:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from dperm._cached import cached_property
 from dperm.data.schema.columns import Numeric
 
 Numbers = NDArray[np.float64]
