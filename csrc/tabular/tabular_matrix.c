@@ -71,7 +71,7 @@ int plan_tabular(struct tabular_matrix *table) {
     table->pieces = malloc((size_t)(table->n_numeric + 1) * sizeof *table->pieces);
     table->segments = malloc((size_t)(table->n_categorical + 1) * sizeof *table->segments);
     table->first_entries = malloc((size_t)(table->n_categorical + 1) * sizeof(int64_t));
-    table->slots = malloc((size_t)(table->n_entries + 1) * sizeof(int32_t));
+    table->slots = calloc((size_t)entries_with_spare(table), sizeof(int32_t));
     table->memory = calloc(1, sizeof *table->memory);
     if (!table->pieces || !table->segments || !table->first_entries || !table->slots ||
         !table->memory)

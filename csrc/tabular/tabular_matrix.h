@@ -50,9 +50,15 @@ struct tabular_matrix {
     struct number_piece *pieces;
     struct tabular_segment *segments;
     int64_t *first_entries; /* n_categorical */
-    int32_t *slots;         /* n_entries */
+    int32_t *slots;         /* entries_with_spare() */
     struct pass_memory *memory;
 };
+
+/* Tables of entries go on for as long as a code may lead: a code that another thread changes after
+ * it was checked leads to a wrong entry, but not outside. */
+static inline int64_t entries_with_spare(const struct tabular_matrix *table) {
+    return table->n_entries + (table->code_bytes == 1 ? UINT8_MAX : UINT16_MAX);
+}
 
 /* The table of rows whose representation is TABULAR_ROWS. */
 static inline const struct tabular_matrix *table_of(const struct dense_rows *rows) {

@@ -37,7 +37,7 @@ static struct table_scratch table_scratch_in(struct arena *arena,
                                               UNIT_DOUBLES};
     for (int which = 0; which < 2; which++) {
         scratch.piece_weights[which] = arena_take(arena, table->n_pieces * UNIT_BYTES);
-        scratch.entry_weights[which] = arena_take(arena, table->n_entries * doubles);
+        scratch.entry_weights[which] = arena_take(arena, entries_with_spare(table) * doubles);
     }
     char *numbers = arena_take(arena, (ROWS_PER_BLOCK * scratch.stride * doubles) + 2 * UNIT_BYTES);
     scratch.numbers = numbers ? (double *)(numbers + UNIT_BYTES) : NULL;
@@ -47,7 +47,7 @@ static struct table_scratch table_scratch_in(struct arena *arena,
     scratch.first_entries = arena_take(arena, codes * (int64_t)sizeof(int32_t));
     scratch.number_sums = arena_take(arena, scratch.stride * doubles);
     scratch.number_repeats = arena_take(arena, scratch.stride * doubles);
-    scratch.entry_sums = arena_take(arena, table->n_entries * doubles);
+    scratch.entry_sums = arena_take(arena, entries_with_spare(table) * doubles);
     scratch.nonzero_sums = arena_take(arena, (table->n_columns + 1) * WIDE_BYTES);
     if (nonzero)
         memset(scratch.nonzero_sums, 0, (size_t)((table->n_columns + 1) * WIDE_BYTES));
