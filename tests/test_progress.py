@@ -78,7 +78,7 @@ def test_an_interrupt_states_the_charge():
     with pytest.raises(KeyboardInterrupt) as stopped:
         fit(stop, ledger=ledger)
     assert stopped.value.__notes__ == [
-        "epsilon = 1, delta = 1e-06 was charged for noisy_gd before the interrupt, and stays charged."
+        "epsilon = 1, delta = 1e-06 was charged for noisy_gd before this, and stays charged."
     ]
     assert len(ledger.history()) == 1
     with pytest.raises(KeyboardInterrupt) as stopped:

@@ -19,7 +19,8 @@
 
 #define OVER_ROWS(kernel) [PASS_##kernel] = {NAME(kernel), workspace_bytes, RANGES_OF_ROWS}
 #define OVER_INTEGERS(kernel) [PASS_##kernel] = {NAME(kernel), workspace_bytes, RANGES_OF_INTEGERS}
-#define OVER_PANELS(kernel) [PASS_##kernel] = {NAME(kernel), gram_workspace_bytes, RANGES_OF_ROWS}
+#define OVER_PANELS(kernel) [PASS_##kernel] = {NAME(kernel), panel_workspace_bytes, RANGES_OF_ROWS}
+#define OVER_TILES(kernel) [PASS_##kernel] = {NAME(kernel), gram_workspace_bytes, RANGES_OF_ROWS}
 #define OVER_IMAGES(kernel) [PASS_##kernel] = {NAME(kernel), image_workspace_bytes, RANGES_OF_ROWS}
 
 extern const struct dense_kernels OF_LEVEL(NAME(dense_kernels));
@@ -33,7 +34,7 @@ const struct dense_kernels OF_LEVEL(NAME(dense_kernels)) = {
             OVER_ROWS(gradient_sum),
             OVER_INTEGERS(clipped_loss_sums),
             OVER_ROWS(coordinate_loss_sums),
-            OVER_PANELS(gram_sum),
+            OVER_TILES(gram_sum),
             OVER_PANELS(moment_sums),
             OVER_PANELS(norms_scaled),
             OVER_PANELS(norms_through),

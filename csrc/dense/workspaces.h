@@ -23,12 +23,18 @@ SHARED int64_t workspace_bytes(const struct dense_rows *rows, const struct pass 
     return round_up(NAME(scratch_bytes)(rows->n_columns), UNIT_BYTES);
 }
 
-/* The usual workspace, then a panel of rows with a target, and the tiles of a triangle, stored as
- * a square. */
-SHARED int64_t gram_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
+/* The usual workspace, then a panel of rows with a target, and two of their sums. */
+SHARED int64_t panel_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
     const int64_t units = panel_units(rows->n_columns + rows->intercept + 1);
     return workspace_bytes(rows, pass) +
-           (units + 1) * (PANEL_UNIT + units * PANEL_LANES * PANEL_LANES) * (int64_t)sizeof(double);
+           (units + 1) * (PANEL_UNIT + 2 * PANEL_LANES) * (int64_t)sizeof(double);
+}
+
+/* The same, then the tiles of a triangle, stored as a square. */
+SHARED int64_t gram_workspace_bytes(const struct dense_rows *rows, const struct pass *pass) {
+    const int64_t units = panel_units(rows->n_columns + rows->intercept + 1);
+    return panel_workspace_bytes(rows, pass) +
+           (units + 1) * units * PANEL_LANES * PANEL_LANES * (int64_t)sizeof(double);
 }
 
 /* The usual workspace, then panels of rows and of their images, and the tiles of the images. */

@@ -8,6 +8,8 @@ import pytest
 import scipy.sparse
 
 from dperm import Bounded, Objective
+from dperm.accounting import Ledger
+from dperm.algorithms import noisy_gd
 from dperm.losses import Huber
 from dperm.objective import arguments
 from dperm.objective.gradients import check_sums, clipped_gradient_sum, mapped_gradient_sum
@@ -146,8 +148,10 @@ def test_matrices_that_do_not_fit_in_memory_are_refused(monkeypatch):
             make()
     check_sums(wide, 0.5)
     monkeypatch.setattr(arguments, "machine_memory", lambda: 1e6)
-    with pytest.raises(ValueError, match="a gradient of 100000 weights takes about"):
-        check_sums(wide, 0.5)
+    ledger = Ledger(1.0, 1e-6)
+    with pytest.raises(ValueError, match=r"noisy_gd takes about .* use fewer columns"):
+        noisy_gd(wide, 1.0, 1e-6, ledger=ledger)
+    assert not ledger.history()
 
 
 def test_machine_memory_is_known():

@@ -8,7 +8,6 @@ releases. The ledger entry and the statement come from the same facts.
 from __future__ import annotations
 
 import copy
-import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, is_dataclass
@@ -17,6 +16,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
+from dperm._cached import cached_property
 from dperm._progress import log
 from dperm.accounting import PrivacyLedger, gdp_mu
 from dperm.accounting.budget import Budget, ScheduledBudget
@@ -84,6 +84,10 @@ class FitResult:
 
 # Natural logarithm of the largest weights that a run may reach: their squares are still finite doubles.
 _LARGEST_LOG = 340.0
+# Entries of rows that a run reads at most: a thread reads some 2^30 a second.
+_MOST_WORK = 2.0**52
+# For every thread: a panel of 64 rows, their sums and histograms of magnitudes.
+_NUMBERS_OF_A_COLUMN = 128
 
 
 class Fit:
@@ -142,7 +146,7 @@ class Fit:
         """Public number of records."""
         return self.objective.n_public
 
-    @functools.cached_property
+    @cached_property
     def mu(self) -> float:
         """The target in Gaussian differential privacy; epsilon for a pure target."""
         return gdp_mu(self.epsilon, self.delta) if self.delta > 0.0 else self.epsilon
@@ -292,6 +296,8 @@ class Fit:
         if sampling == "none" and steps is not None:
             self.objective._expect_passes(steps)
         known = {"clip": self._clip, "steps": steps, "sampling": None if sampling == "none" else sampling}
+        drawn = self._records_drawn(sampling, settings)
+        self._check_work(float(steps or settings.get("rounds", 1)) * max(drawn, 1.0))
         self._release = Releaser(
             self.epsilon,
             self.delta,
@@ -301,10 +307,31 @@ class Fit:
             random_state=self._source,
             description=name,
             statement={fact: value for fact, value in known.items() if value is not None} | self._public,
+            memory=self._workspace(drawn),
         )
         charged = charge_note(self.ledger, self.epsilon, self.delta) or "no ledger was charged"
         log.info("%s on %s records, %s steps: %s", name, self.n, steps, charged)
         return self._release
+
+    def _records_drawn(self, sampling: str, settings: Mapping[str, Any]) -> float:
+        """How many indices of records a step, or a random order, has in memory."""
+        if sampling in ("poisson", "without_replacement"):
+            return float(settings.get("batch_size", self.n))
+        return 0.0 if sampling == "none" else float(self.n)
+
+    def _workspace(self, drawn: float) -> float:
+        """Bytes for weights, sums and rows of each thread, and sampled records; not for matrices."""
+        own, threads = self.objective, self.objective._threads()
+        of_rows = _NUMBERS_OF_A_COLUMN * own.shape[0] * threads if own.reads_whole_rows else 0
+        return 8.0 * (own.dimension * (8 + threads) + of_rows + 3.0 * drawn)
+
+    def _check_work(self, records: float) -> None:
+        """Raise ValueError for a descent without end."""
+        if records * self.objective.dimension > _MOST_WORK:
+            raise ValueError(
+                f"this run would read {records:.3g} records, which takes months: choose fewer steps or a "
+                f"smaller batch_size, and check that n_public = {self.n} is the number of records"
+            )
 
     # -- what comes out ---------------------------------------------------------------------------------
 
@@ -329,11 +356,11 @@ class Fit:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
-        """Close the callback; add a note on the charge to an interrupt."""
-        if isinstance(error, KeyboardInterrupt) and self._release is not None and self.ledger is not None:
+        """Close the callback; add a note on the charge to an error after it."""
+        if error is not None and self._release is not None and self.ledger is not None:
             error.add_note(
                 f"epsilon = {self.epsilon:g}, delta = {self.delta:g} was charged for {self._name} before "
-                "the interrupt, and stays charged."
+                "this, and stays charged."
             )
         close(self.callback)
 

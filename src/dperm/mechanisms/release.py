@@ -30,6 +30,7 @@ from dperm.mechanisms.noise import check_epsilon, check_norm_laplace, gaussian_s
 from dperm.mechanisms.random_source import RandomState, random_source
 from dperm.mechanisms.records import PerturbedMinimum, ReleaseRecord, gaussian_release
 from dperm.mechanisms.selection import dyadic_rate
+from dperm.objective.arguments import check_memory
 from dperm.objective.descents import Descended, NoiseSource, StochasticDescent
 from dperm.objective.gradients import (
     batch_sum_bounds,
@@ -68,6 +69,8 @@ class Releaser:
         Name of the algorithm, and of the fit in the ledger's history.
     statement : Mapping, optional
         Public facts about the fit that are known before it runs, stored in the ledger's history.
+    memory : float
+        Bytes that the releases will need, which must be there before anything is charged.
 
     Attributes
     ----------
@@ -78,6 +81,8 @@ class Releaser:
     ------
     BudgetExceededError
         If the ledger cannot afford the fit. Nothing was charged or drawn.
+    ValueError
+        If there is not enough memory. Nothing was charged or drawn.
     """
 
     def __init__(
@@ -91,6 +96,7 @@ class Releaser:
         random_state: RandomState,
         description: str,
         statement: Mapping[str, Any] | None = None,
+        memory: float = 0.0,
     ) -> None:
         self.neighbors = Neighbours.parse(neighbors)
         self.budget = budget
@@ -100,6 +106,7 @@ class Releaser:
         self._source = source
         self.releases: list[ReleaseRecord] = []
         check_ledger_is_given(ledger)
+        check_memory(memory, description)
         if ledger is None and self.random == "seeded" and epsilon < math.inf:
             warn_caller(
                 "random_state was given: two fits with equal seeds draw equal noise, which cancels in their "

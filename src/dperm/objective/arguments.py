@@ -87,13 +87,22 @@ def public_number_of_records(n_public: Any) -> int:
     return int(n_public)
 
 
+_SLACK = 1 << 26  # bytes, for what is small
+
+
 def check_memory(n_bytes: float, what: str) -> None:
-    """Raise ValueError if a result cannot fit into the memory of this machine."""
+    """Raise ValueError unless so much memory is there and a limit of this process allows it."""
     available = machine_memory()
+    if n_bytes <= available:
+        try:
+            np.empty(int(n_bytes) + _SLACK, dtype=np.uint8)  # never touched
+        except MemoryError:
+            available = 0.0
     if n_bytes > available:
+        has = f"this machine has {available / 1e9:.3g} GB" if available else "this process cannot have it"
         raise ValueError(
-            f"{what} takes about {n_bytes / 1e9:.3g} GB of memory, and this machine has "
-            f"{available / 1e9:.3g} GB: use fewer columns, or an algorithm that needs less (noisy_gd, dp_sgd)"
+            f"{what} takes about {n_bytes / 1e9:.3g} GB of memory, and {has}: use fewer columns or a "
+            "smaller batch_size, or an algorithm that needs less (noisy_gd, dp_sgd)"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dperm._cached import cached_property
 from dperm._kernels.samplers import GaussianDraw
 from dperm.data.passes import ClippedGradientSum, NoisyBatches
 from dperm.data.passes_per_row import ImageNorms, ScaledNorms
 from dperm.objective import moments
-from dperm.objective.arguments import check_memory, clip_bound, upper_bound
+from dperm.objective.arguments import clip_bound, upper_bound
 from dperm.objective.exact_sums import SumBounds
 from dperm.objective.hooks import private_sum
 from dperm.objective.objective import INSIDE_BALL, Objective
@@ -40,8 +40,8 @@ def check_sums(
 
     To be called before anything is charged: it is fast and reads public numbers alone (``n_public``, the
     shape of the weights, the dtype of the rows, the loss, ``row_norm``, and the memory of this machine).
-    Sums with these arguments will not be refused for their grid, their bounds or their memory. Missing
-    arguments are not checked.
+    Sums with these arguments will not be refused for their grid or their bounds, nor matrices for their
+    memory. Missing arguments are not checked.
 
     Parameters
     ----------
@@ -63,9 +63,6 @@ def check_sums(
         ...
     ValueError: the grid is too coarse for exact sums of n_public = 70368744177664 records and 2000 ...
     """
-    check_memory(
-        8.0 * objective.dimension * (4 + objective._threads()), f"a gradient of {objective.dimension} weights"
-    )
     if clip is not None:
         objective._exact.gradients(clip_bound(clip), upper_bound("radius", radius))
     if loss_clip is not None:
@@ -252,11 +249,11 @@ class MappedGradients:
         if not self._smallest > 2.0**-20 * self._largest:
             raise ValueError("transform is too close to singular: its condition number exceeds 2^20")
 
-    @functools.cached_property
+    @cached_property
     def _clip_norms(self) -> Any:
         return self._lengths(for_batches=False)
 
-    @functools.cached_property
+    @cached_property
     def _clip_norms_of_batches(self) -> Any:
         return self._lengths(for_batches=True)
 
