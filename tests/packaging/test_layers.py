@@ -6,7 +6,7 @@ from reference.source_code import CSRC, PACKAGE, imported_names, python_files
 
 # Modules and folders, lowest layer first. Those in the same layer do not import each other.
 LAYERS = [
-    {"errors", "_config", "_document", "_progress", "__version__"},
+    {"errors", "_cached", "_config", "_document", "_files", "_progress", "__version__"},
     {"accounting", "_kernels"},
     {"_build_info", "private_values", "losses"},
     {"data"},

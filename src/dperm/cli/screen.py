@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from dperm._files import read_limited
 from dperm._progress import log
 from dperm.cli.messages import errors_for_people
 
@@ -75,7 +76,7 @@ def _take_defaults(context: typer.Context, path: Path | None) -> Path | None:
     """Take the entries of a configuration file as defaults of the command's options."""
     if path is not None:
         with errors_for_people():
-            context.default_map = _defaults(context, tomllib.loads(path.read_text(encoding="utf-8")))
+            context.default_map = _defaults(context, tomllib.loads(read_limited(path, pipes=True).decode()))
     return path
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm._files import read_limited
 from dperm.accounting import PrivacyLedger
 from dperm.accounting.ledger.terms import relation_of
 from dperm.cli.inputs import Inputs
@@ -128,7 +129,7 @@ def target_from(entries: Mapping[str, Any]) -> Target:
 def schema_in(path: Path) -> Schema:
     """The schema in a file; errors name the file."""
     try:
-        return Schema.from_text(path.read_text(encoding="utf-8"))
+        return Schema.from_text(read_limited(path, pipes=True).decode())
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not text in UTF-8") from None
     except (ValueError, TypeError) as error:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from dperm._files import read_limited
 from dperm.errors import DataError
 from dperm.metrics.intervals import Estimate
 from dperm.metrics.plan import CLASSIFICATION, REGRESSION
@@ -22,7 +23,6 @@ COORDINATES = {
     "precision_recall_curve": ("recall", "precision"),
     "calibration": ("predicted", "observed", "fitted"),
 }
-_MAX_BYTES = 1 << 26
 _PARTS = {*FORMAT, "metrics", "n_records", "classes", "privacy"}
 
 
@@ -50,13 +50,10 @@ def read(path: str | Path) -> dict[str, Any]:
     DataError
         For a file that is not a valid evaluation.
     """
-    file = Path(path)
-    if not file.stat().st_size <= _MAX_BYTES or not file.is_file():
-        raise DataError(f"{file} is no file, or is too large for an evaluation")
     try:
-        return _arguments(json.loads(file.read_text(encoding="utf-8"), parse_constant=_no_constant))
+        return _arguments(json.loads(read_limited(path), parse_constant=_no_constant))
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
-        raise DataError(f"{file} is no evaluation that Evaluation.save wrote: {error}") from None
+        raise DataError(f"{path} is no evaluation that Evaluation.save wrote: {error}") from None
 
 
 def _arguments(found: Any) -> dict[str, Any]:

@@ -339,8 +339,7 @@ class Entries(HasTerms, ABC):
         Returns
         -------
         LedgerEntry or None
-            The entry as stored; its time is that of the last entry if the clock went back. None if `check`
-            returned False.
+            The entry as stored; None if `check` returned False.
         """
 
     @abstractmethod

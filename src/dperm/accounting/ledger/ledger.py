@@ -119,8 +119,6 @@ class Ledger(PrivacyLedger):
         with self._lock:
             if not check(self._account(), entry):
                 return None
-            if self._entries:
-                entry = replace(entry, when=max(entry.when, self._entries[-1].when))
             self._now = self._now.after(entry)
             self._entries.append(entry)
             return entry

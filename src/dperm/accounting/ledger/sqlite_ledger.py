@@ -7,7 +7,7 @@ import hashlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypedDict, Unpack
@@ -166,8 +166,7 @@ class SqliteLedger(PrivacyLedger):
     is replaced by an older copy. Somebody with permission to write the file can still forge it: keep `seal`
     elsewhere to detect that.
 
-    The time of an entry is never before that of the previous one, even if the clock went back: order and
-    costs do not depend on clocks.
+    The time of an entry is what the clock said. Order and costs do not depend on clocks.
 
     Objects can be pickled, copied and inherited by forked processes: all of them are the same budget.
     To copy the file, stop the processes that use it, or use SQLite's ``.backup``: recent charges
@@ -182,6 +181,8 @@ class SqliteLedger(PrivacyLedger):
     >>> ledger.seal == seal, ledger.last_charge == entry.when
     (False, True)
     """
+
+    _before_charge: Callable[[], None] | None = None  # called when nothing can refuse the charge any more
 
     def __init__(self, path: str | os.PathLike[str], name: str, *, timeout: float = 30.0) -> None:
         self._file = LedgerFile(os.fspath(path), timeout)
@@ -227,8 +228,9 @@ class SqliteLedger(PrivacyLedger):
             link = self._refresh()
             if not check(link.account, entry):
                 return None
-            when = max(datetime.now(UTC), link.when)
-            entry = replace(entry, when=when, statement=facts)
+            if self._before_charge is not None:
+                self._before_charge()
+            entry = replace(entry, when=datetime.now(UTC), statement=facts)
             row, link = chain.append(link, entry)
             kept.connection.execute(_INSERT, (self._key, *row))
         self._link = link

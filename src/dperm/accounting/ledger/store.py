@@ -20,6 +20,7 @@ import glob
 import os
 import secrets
 import sqlite3
+import stat
 import sys
 import threading
 import time
@@ -27,6 +28,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dperm._files import read_limited
 from dperm.accounting.ledger import tables
 from dperm.accounting.ledger.tables import COMMIT_UNDONE, RESTORE, primary_code, translated
 from dperm.errors import (
@@ -65,7 +67,7 @@ class LedgerFile:
     """
 
     def __init__(self, path: str | Path, timeout: float) -> None:
-        self.path = str(Path(path).expanduser().resolve())
+        self.path = os.path.realpath(os.path.expanduser(path))
         self.timeout = timeout
 
     def exists(self) -> bool:
@@ -147,6 +149,8 @@ class LedgerFile:
                 "Check the path, or create the ledger: open_ledger(url, name, epsilon=..., delta=...) or "
                 "`dperm budget create`.",
             ) from None
+        if not stat.S_ISREG(found.st_mode):
+            raise LedgerError(self.path, "It is a folder, a device or a pipe.", "Name the file of a ledger.")
         if found.st_size < _SMALLEST:  # SQLite would treat it as a new database
             raise LedgerCorruptError(self.path, "It is empty: its content was lost.", RESTORE)
         if found.st_nlink > 1:
@@ -206,7 +210,7 @@ class LedgerFile:
     def _stored_count(self) -> int:
         try:
             # Not synced: after a power failure it may be empty, or zero bytes.
-            return int(Path(self._beside("-count")).read_bytes().strip(b"\0\n") or b"0")
+            return int(read_limited(self._beside("-count"), 64).strip(b"\0\n") or b"0")
         except FileNotFoundError:
             return 0
         except ValueError:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm._document import Document, Text
+from dperm._files import read_limited
 from dperm.data.checks import check_unique
 from dperm.data.schema import formats
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn, check_label
@@ -356,7 +357,7 @@ class Schema:
         >>> Schema.from_toml(path).columns[0].high
         90
         """
-        return cls.from_text(Path(path).read_text(encoding="utf-8"))
+        return cls.from_text(read_limited(path).decode())
 
     @classmethod
     def from_text(cls, text: str) -> Schema:

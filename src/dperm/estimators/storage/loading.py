@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import inspect
 import json
-import stat
 from collections.abc import Mapping
 from dataclasses import replace
-from os import PathLike, fstat
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dperm._files import read_limited
 from dperm.accounting.ledger.ledger import ClosedLedger
 from dperm.accounting.ledger.terms import LedgerTerms
 from dperm.algorithms.inference import Estimates, InferenceResult
@@ -116,12 +116,7 @@ def read_model(
 
 
 def _text(path: Path, max_bytes: int) -> str:
-    with path.open("rb") as file:
-        if not stat.S_ISREG(fstat(file.fileno()).st_mode):
-            raise ValueError(f"{path} is not a model that dperm can read: it is not a file")
-        content = file.read(max_bytes + 1)
-    if len(content) > max_bytes:
-        raise ValueError(f"{path} has more than {max_bytes:,} bytes: pass max_bytes= to read it anyway")
+    content = read_limited(path, max_bytes)
     try:
         text = content.decode("utf-8")
         if "\\u" in text:  # an escaped lone surrogate cannot be printed
