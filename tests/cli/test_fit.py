@@ -1,6 +1,8 @@
 """``dperm fit`` and ``dperm schema``: from a file to a model, and the messages when it fails."""
 
+import errno
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -328,9 +330,12 @@ class TestErrors:
         self.fails(run, "label '?' at row 0, which is not in classes", "people.csv", "--test", "odd.csv")
 
     def test_a_full_disk_before_the_charge(self, run, monkeypatch):
-        usage = type("usage", (), {"free": 100})
-        monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
-        self.fails(run, "no space is left", "people.csv", "-o", "model.json")
+        def full(number, start, size):
+            raise OSError(errno.ENOSPC, "full")
+
+        monkeypatch.setattr(os, "posix_fallocate", full)
+        self.fails(run, "No space left on device", "people.csv", "-o", "model.json")
+        assert not list(Path().glob("*.new"))
 
     def test_no_exact_model_with_a_ledger(self, run):
         for options in (["--epsilon", "inf"], ["--solver", "nonprivate"]):

@@ -9,8 +9,9 @@ import typer
 
 from dperm.accounting import PrivacyLedger, open_ledger
 from dperm.cli.budget import File, Force
+from dperm.cli.delivery import Delivery
 from dperm.cli.inputs import files_named, opened
-from dperm.cli.messages import check_writable, interrupted_after_charge
+from dperm.cli.messages import check_writable
 from dperm.cli.screen import Screen, command
 
 Data = Annotated[
@@ -140,7 +141,7 @@ def fit(
     file: File = Path("dperm-budget.db"),
 ) -> None:
     """Fit a linear model to a table, with a differential privacy guarantee."""
-    from dperm.cli.models import check_epsilon, make, target_of, write
+    from dperm.cli.models import check_epsilon, make, size_of_model, target_of
     from dperm.cli.targets import (
         droppable,
         load_described,
@@ -148,6 +149,7 @@ def fit(
         weight_arguments,
         without_weights,
     )
+    from dperm.estimators.storage.saving import model_text
 
     # Everything that can fail without the fit fails before the charge.
     description, target = target_of(schema, label, estimator, positive, classes, target_bound)
@@ -165,10 +167,11 @@ def fit(
     }
     terms |= target.arguments | weight_arguments(target, class_weight, weight_bound)
     fitted = make(estimator, solver, settings or [], schema=description, **terms)
+    size = size_of_model(description, target, solver)
     if model is not None:
         reads = [schema, *files_named(data if test is None else [*data, test])]
-        check_writable(model, force=force, size=4096 + 64 * description.n_columns, reads=reads)
-    with interrupted_after_charge(account):
+        check_writable(model, force=force, size=size, reads=reads)
+    with Delivery(account, "model", model, size) as delivery:
         with opened(data, separator, header, decimal) as inputs:
             X, y = load_described(inputs, target, screen, description, drop)
             weights = None if weight_column is None else load_weights(inputs, weight_column, target, drop)
@@ -179,10 +182,9 @@ def fit(
         n = len(y) if n_public is None else n_public
         check_epsilon(screen, epsilon)
         fitted.fit(X, y, sample_weight=weights)
-        if model is not None:  # written first, since it was paid for
-            write(fitted, target, model)
-    screen.note(f"{n:,} records" + ("" if model is None else f"; model written to {model}"))
-    _report(screen, fitted, model, test, None if other is None else fitted.score(*other))
+        delivery.write(model_text(fitted, target.entries))
+        screen.note(f"{n:,} records" + ("" if model is None else f"; model written to {model}"))
+        _report(screen, fitted, model, test, None if other is None else fitted.score(*other))
 
 
 def _report(screen: Screen, fitted: Any, model: Path | None, test: str | None, score: float | None) -> None:
@@ -240,7 +242,7 @@ def tune(
     file: File = Path("dperm-budget.db"),
 ) -> None:
     """Choose the best of several settings and fit a model with them, in one charge."""
-    from dperm.cli.models import check_epsilon, grid_of, make, target_of, write
+    from dperm.cli.models import check_epsilon, grid_of, make, size_of_model, target_of
     from dperm.cli.targets import (
         droppable,
         load_described,
@@ -248,6 +250,7 @@ def tune(
         weight_arguments,
         without_weights,
     )
+    from dperm.estimators.storage.saving import model_text
     from dperm.search import PrivateSearch
 
     description, target = target_of(schema, label, estimator, positive, classes, target_bound)
@@ -258,20 +261,19 @@ def tune(
     terms = target.arguments | weight_arguments(target, class_weight, weight_bound) | {"n_public": n_public}
     base = make(estimator, solver, settings or [], schema=description, **terms)
     search = PrivateSearch(base, candidates, epsilon, delta, refit=refit, ledger=account, neighbors=neighbors)
+    size = size_of_model(description, target, solver)
     if model is not None:
-        reads = [schema, *files_named(data)]
-        check_writable(model, force=force, size=4096 + 64 * description.n_columns, reads=reads)
-    with interrupted_after_charge(account):
+        check_writable(model, force=force, size=size, reads=[schema, *files_named(data)])
+    with Delivery(account, "model", model, size) as delivery:
         with opened(data, separator, header, decimal) as inputs:
             X, y = load_described(inputs, target, screen, description, drop)
             weights = None if weight_column is None else load_weights(inputs, weight_column, target, drop)
         n = len(y) if n_public is None else n_public
         check_epsilon(screen, epsilon)
         search.fit(X, y, sample_weight=weights)
-        if model is not None:
-            write(search.best_estimator_, target, model)
-    screen.note(f"{n:,} records" + ("" if model is None else f"; model written to {model}"))
-    best = ", ".join(f"{key}={value}" for key, value in search.best_params_.items())
-    count = len(search.cv_results_["params"])
-    facts = {"best": search.best_params_, "candidates": count, "privacy": search.privacy_.to_dict()}
-    screen.show(facts, f"Best of {count}: {best}\n\n{search.privacy_}")
+        delivery.write(model_text(search.best_estimator_, target.entries))
+        screen.note(f"{n:,} records" + ("" if model is None else f"; model written to {model}"))
+        best = ", ".join(f"{key}={value}" for key, value in search.best_params_.items())
+        count = len(search.cv_results_["params"])
+        facts = {"best": search.best_params_, "candidates": count, "privacy": search.privacy_.to_dict()}
+        screen.show(facts, f"Best of {count}: {best}\n\n{search.privacy_}")

@@ -229,6 +229,8 @@ def _new_file(folder: Path, name: str) -> Path:
 @contextmanager
 def _stream(file: Path) -> Iterator[IO[bytes]]:
     if str(file) == "-":
+        if sys.stdin is None:
+            raise DataError("standard input is closed")
         yield sys.stdin.buffer
     else:
         with open(file, "rb") as stream:

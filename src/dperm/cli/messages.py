@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import shutil
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Any
 
 import typer
 
-from dperm.accounting import PrivacyLedger
 from dperm.data.files.whole_files import beside, check_replaceable
 from dperm.errors import BudgetExceededError, ExactScoreWarning, LedgerError
 
@@ -23,10 +22,10 @@ def check_writable(path: Path, *, force: bool, size: int, reads: Iterable[Path |
     Raises
     ------
     ValueError
-        If the file exists and `force` is false, if it is one that the command reads, a device, a pipe or a
-        ledger, or if the disk is full.
+        If the file exists and `force` is false, or if it is one that the command reads, a device, a pipe or
+        a ledger.
     OSError
-        If the folder does not exist or is not writable.
+        If the folder does not exist or is not writable, or the disk is full.
     """
     check_replaceable(path)
     if path.exists() and any(each is not None and each.exists() and path.samefile(each) for each in reads):
@@ -34,10 +33,20 @@ def check_writable(path: Path, *, force: bool, size: int, reads: Iterable[Path |
     if path.exists() and not force:
         raise ValueError(f"{path} exists already: choose another name, or --force to write over it")
     trial = beside(path)
-    trial.write_bytes(b"")
+    allocate(trial, size)
     trial.unlink()
-    if shutil.disk_usage(path.parent).free < 2 * size:
-        raise ValueError(f"no space is left on the disk of {path}")
+
+
+def allocate(path: Path, size: int) -> None:
+    """Create a file that takes so many bytes of its disk; OSError, and no file, if they are not there."""
+    with path.open("xb") as file:
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, max(size, 1))
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):  # others: not on this file system
+                path.unlink()
+                raise OSError(error.errno, os.strerror(error.errno), str(path.parent.absolute())) from None
 
 
 _LONGEST = 1000  # characters of a message, which may quote a cell
@@ -89,23 +98,3 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.strerror}: {str(error.filename)!r}"
     return str(error) or type(error).__name__
-
-
-@contextlib.contextmanager
-def interrupted_after_charge(ledger: PrivacyLedger | None, result: str = "model") -> Iterator[None]:
-    """On Ctrl-C, say what was charged although there is no result, and exit with 130."""
-    before = 0 if ledger is None else len(ledger.history())
-    try:
-        yield
-    except KeyboardInterrupt:
-        charges = [] if ledger is None else ledger.history()[before:]
-        mine = [each for each in charges if each.process == os.getpid()]
-        for charge in mine:
-            typer.echo(
-                f"dperm: interrupted after epsilon={charge.epsilon:g}, delta={charge.delta:g} was charged "
-                f"for {charge.description!r}; it stays charged, and no {result} was written.",
-                err=True,
-            )
-        if not mine:
-            typer.echo(f"dperm: interrupted; nothing was charged, and no {result} was written.", err=True)
-        raise typer.Exit(INTERRUPTED) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,6 @@ from dperm.data.schema.schema import Schema
 from dperm.estimators.input_checks import check_names
 from dperm.estimators.solvers import SOLVERS, check_solver
 from dperm.estimators.storage.loading import read_model
-from dperm.estimators.storage.saving import save_model
 
 #: Class of each estimator, and parameters that its name fixes.
 ESTIMATORS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -191,9 +191,12 @@ def check_epsilon(screen: Screen, epsilon: float) -> None:
         )
 
 
-def write(fitted: Any, target: Target, path: Path) -> None:
-    """Write a model and what it predicts."""
-    save_model(fitted, path, target.entries)
+def size_of_model(description: Schema, target: Target, solver: str) -> int:
+    """Bytes of the file of a model with this description, or somewhat more."""
+    width = description.n_columns + 1
+    numbers = width * len(target.entries.get("labels", "1")) + 3 * width**2 * (solver == "noisy_newton")
+    names = [description.to_entries(), description.feature_names, target.entries]
+    return (1 << 16) + 6 * len(json.dumps(names)) + 26 * numbers
 
 
 def read(path: Path) -> tuple[Any, Target | None]:

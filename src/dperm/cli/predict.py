@@ -17,6 +17,7 @@ import numpy as np
 import typer
 
 from dperm.cli.budget import File, Force
+from dperm.cli.delivery import Delivery
 from dperm.cli.fit import (
     By,
     Data,
@@ -30,7 +31,7 @@ from dperm.cli.fit import (
     charged,
 )
 from dperm.cli.inputs import Inputs, files_named, opened
-from dperm.cli.messages import check_writable, interrupted_after_charge
+from dperm.cli.messages import check_writable
 from dperm.cli.screen import Screen, command
 from dperm.cli.targets import Target
 from dperm.data.files.arrow_tables import pyarrow
@@ -240,9 +241,10 @@ def evaluate(
     noted = {"purpose": purpose, "by": by, "model_file": str(model), "label": target.column}
     account = charged(ledger, file, **noted)
     drop = droppable(drop_missing_labels, neighbors, account)
+    size = (1 << 18) + 100 * len(getattr(fitted, "classes_", ())) ** 2
     if out is not None:
-        check_writable(out, force=force, size=1 << 16, reads=[model, *files_named(data)])
-    with interrupted_after_charge(account, "evaluation"):
+        check_writable(out, force=force, size=size, reads=[model, *files_named(data)])
+    with Delivery(account, "evaluation", out, size) as delivery:
         with opened(data, separator, header, decimal) as inputs:
             others = [name for name in inputs.names if name != target.column]
             X, y = load(inputs, target, screen, feature_types(fitted, others), fitted.schema, drop)
@@ -251,11 +253,10 @@ def evaluate(
             check_epsilon(screen, terms[0])
             warn_of_large_delta(terms[1], len(y))
         found = metrics.evaluate(fitted, X, y, *terms, metrics=metric, ledger=account, neighbors=neighbors)
+        delivery.write(found.to_text())
         if out is not None:
-            found.save(out)
-    if out is not None:
-        screen.note(f"Evaluation written to {out}")
-    screen.show(found.to_dict(), f"{found}\n\n{_note(exact, ledger)}".rstrip())
+            screen.note(f"Evaluation written to {out}")
+        screen.show(found.to_dict(), f"{found}\n\n{_note(exact, ledger)}".rstrip())
 
 
 def _note(exact: bool, ledger: str | None) -> str:

@@ -12,13 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from dperm.cli.budget import File
+from dperm.cli.delivery import Delivery
 from dperm.cli.fit import By, Data, Decimal, Header, LedgerName, Neighbors, Purpose, Separator, charged
 from dperm.cli.inputs import Inputs, opened
-from dperm.cli.messages import check_writable, interrupted_after_charge
+from dperm.cli.messages import check_writable
 from dperm.cli.screen import Screen, command
 from dperm.cli.targets import schema_in
 from dperm.data.files.arrow_tables import pyarrow
-from dperm.data.files.whole_files import write_whole
 from dperm.data.schema.columns import Numeric
 from dperm.data.schema.schema import Schema
 
@@ -152,17 +152,17 @@ def learn(
         kinds = kinds_of_options(inputs, {kind: names or [] for kind, names in given.items()}, label)
         screen.note(f"Reading {len(inputs.paths)} file(s), {inputs.n_bytes / 1e6:,.1f} MB")
         tables = inputs.tables(types_of_kinds(inputs, kinds))
-        with interrupted_after_charge(account, "schema"):
+        with Delivery(account, "schema", out, 1 << 20) as delivery:
             learned = Schema.learn(
                 tables, epsilon, delta, kinds=kinds, label=label, ledger=account, neighbors=neighbors
             )
+            delivery.write(learned.to_text())
             if out is None:
                 screen.show(learned.to_entries(), learned.to_text().removesuffix("\n"))
                 return
-            write_whole(out, learned.to_text())
-    screen.note(f"Schema written to {out}")
-    facts = {"report": list(learned.report.columns), "privacy": learned.privacy.to_dict()}
-    screen.show(facts, f"{learned.report}\n\n{learned.privacy}")
+            screen.note(f"Schema written to {out}")
+            facts = {"report": list(learned.report.columns), "privacy": learned.privacy.to_dict()}
+            screen.show(facts, f"{learned.report}\n\n{learned.privacy}")
 
 
 @app.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from sklearn.isotonic import isotonic_regression
 
+from dperm._cached import cached_property
 from dperm.metrics.intervals import (
     CLEAR,
     TOO_NOISY,

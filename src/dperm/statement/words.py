@@ -217,11 +217,12 @@ def not_covered(statement: Facts) -> str:
     )
     return (
         f"{exactly}The time and memory that the computation takes; the raw data, their copies and logs, "
-        "which whoever ran it is trusted with; other results from the same data that are not charged to the "
-        "same ledger; conclusions about a group that would hold without any one record in it. What was done "
-        "to the records before they were passed is not known here: scaling, encoding or selection that "
-        "learned from them voids the guarantee, and somebody whose record was copied, or made into others "
-        f"(oversampling), is protected as many times less. {finite}"
+        "which whoever ran it is trusted with; records that are changed while it runs; other results from "
+        "the same data that are not charged to the same ledger; conclusions about a group that would hold "
+        "without any one record in it. What was done to the records before they were passed is not known "
+        "here: scaling, encoding or selection that learned from them voids the guarantee, and somebody whose "
+        "record was copied, or made into others (oversampling), is protected as many times less. "
+        f"{finite}"
     )
 
 

@@ -43,13 +43,18 @@ def save_model(model: Any, path: str | PathLike[str], target: Mapping[str, Any] 
     ValueError
         For a parameter or labels that JSON cannot represent.
     """
+    write_whole(Path(path), model_text(model, target))
+
+
+def model_text(model: Any, target: Mapping[str, Any] | None = None) -> str:
+    """The text that `save_model` writes."""
     check_is_fitted(model)
     entries = entries_of(model, target)
     entries["checksum"] = checksum(entries)
     lines = [
         f" {json.dumps(name)}: {_json(value, name not in _IN_ONE_LINE)}" for name, value in entries.items()
     ]
-    write_whole(Path(path), "{\n" + ",\n".join(lines) + "\n}\n")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _json(value: Any, indented: bool) -> str:
