@@ -39,6 +39,7 @@ from dperm.losses.weighted import unweighted
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.random_source import RandomState, Source, random_source
 from dperm.mechanisms.release import Releaser
+from dperm.objective.arguments import check_memory
 from dperm.objective.gradients import batch_sum_bounds, check_sums
 from dperm.objective.objective import Array, Objective
 from dperm.statement.facts import charge_note
@@ -298,6 +299,7 @@ class Fit:
         known = {"clip": self._clip, "steps": steps, "sampling": None if sampling == "none" else sampling}
         drawn = self._records_drawn(sampling, settings)
         self._check_work(float(steps or settings.get("rounds", 1)) * max(drawn, 1.0))
+        check_memory(self._workspace(drawn), name)
         self._release = Releaser(
             self.epsilon,
             self.delta,
@@ -307,7 +309,6 @@ class Fit:
             random_state=self._source,
             description=name,
             statement={fact: value for fact, value in known.items() if value is not None} | self._public,
-            memory=self._workspace(drawn),
         )
         charged = charge_note(self.ledger, self.epsilon, self.delta) or "no ledger was charged"
         log.info("%s on %s records, %s steps: %s", name, self.n, steps, charged)

@@ -69,8 +69,6 @@ class Releaser:
         Name of the algorithm, and of the fit in the ledger's history.
     statement : Mapping, optional
         Public facts about the fit that are known before it runs, stored in the ledger's history.
-    memory : float
-        Bytes that the releases will need, which must be there before anything is charged.
 
     Attributes
     ----------
@@ -82,7 +80,7 @@ class Releaser:
     BudgetExceededError
         If the ledger cannot afford the fit. Nothing was charged or drawn.
     ValueError
-        If there is not enough memory. Nothing was charged or drawn.
+        If there is hardly any memory left. Nothing was charged or drawn.
     """
 
     def __init__(
@@ -96,7 +94,6 @@ class Releaser:
         random_state: RandomState,
         description: str,
         statement: Mapping[str, Any] | None = None,
-        memory: float = 0.0,
     ) -> None:
         self.neighbors = Neighbours.parse(neighbors)
         self.budget = budget
@@ -106,7 +103,7 @@ class Releaser:
         self._source = source
         self.releases: list[ReleaseRecord] = []
         check_ledger_is_given(ledger)
-        check_memory(memory, description)
+        check_memory(0.0, description)
         if ledger is None and self.random == "seeded" and epsilon < math.inf:
             warn_caller(
                 "random_state was given: two fits with equal seeds draw equal noise, which cancels in their "
