@@ -103,7 +103,7 @@ class Evaluation:
         >>> list(Evaluation.load(path))
         ['accuracy', 'f1']
         """
-        write_whole(Path(path), self.to_text())
+        write_whole(path, self.to_text())
 
     def to_text(self) -> str:
         """The text that `save` writes.

@@ -69,7 +69,7 @@ class Report:
         ValueError
             For a suffix other than .html, .htm, .md, .markdown and .json.
         """
-        write_whole(Path(path), self.written_as(Path(path).suffix))
+        write_whole(path, self.written_as(Path(path).suffix))
 
     def written_as(self, kind: str) -> str:
         """The text of a file with that suffix."""

@@ -13,9 +13,9 @@ from typing import IO
 _DATABASE = b"SQLite format 3\x00"
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: str | os.PathLike[str], text: str) -> None:
     """Write a file atomically: it appears complete or not at all."""
-    with written_whole(path) as file:
+    with written_whole(Path(path)) as file:
         file.write(text.encode())
 
 

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from dperm._document import Document, Text
 from dperm._files import read_limited
 from dperm.data.checks import check_unique
+from dperm.data.files.whole_files import write_whole
 from dperm.data.schema import formats
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn, check_label
 from dperm.data.schema.draft import draft_columns
@@ -421,7 +421,7 @@ class Schema:
         >>> Schema.from_toml(path).feature_names
         ('age',)
         """
-        Path(path).write_text(self.to_text(), encoding="utf-8")
+        write_whole(path, self.to_text())
 
     def to_text(self) -> str:
         """The description as TOML.

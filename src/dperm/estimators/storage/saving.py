@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ def save_model(model: Any, path: str | PathLike[str], target: Mapping[str, Any] 
     ValueError
         For a parameter or labels that JSON cannot represent.
     """
-    write_whole(Path(path), model_text(model, target))
+    write_whole(path, model_text(model, target))
 
 
 def model_text(model: Any, target: Mapping[str, Any] | None = None) -> str:
