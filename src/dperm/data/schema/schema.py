@@ -351,9 +351,8 @@ class Schema:
         Examples
         --------
         >>> import tempfile
-        >>> from pathlib import Path
-        >>> path = Path(tempfile.mkdtemp(), "people.toml")
-        >>> written = path.write_text('columns = [{ name = "age", low = 17, high = 90 }]')
+        >>> path = tempfile.mkdtemp() + "/people.toml"
+        >>> _ = open(path, "w").write('columns = [{ name = "age", low = 17, high = 90 }]')
         >>> Schema.from_toml(path).columns[0].high
         90
         """
