@@ -255,9 +255,11 @@ def test_the_label_is_refused_as_a_feature():
     labelled = frame.assign(answer=answers, score=score)
     both = [*SCHEMA.columns, Categorical("answer", ["no", "yes"]), Numeric("score", -3, 3)]
     ledger = Ledger(3.0, 1e-5)
+    model = LogisticRegression(schema=Schema(both), classes=["no", "yes"], ledger=ledger)
     for y in (labelled["answer"], answers, pl.Series("answer", answers)):
-        with pytest.raises(DataError, match="column 'answer' is a feature, and y is the same column"):
-            LogisticRegression(schema=Schema(both), classes=["no", "yes"], ledger=ledger).fit(labelled, y)
+        for X in (labelled, pl.from_pandas(labelled), pa.Table.from_pandas(labelled), dict(labelled)):
+            with pytest.raises(DataError, match="column 'answer' is a feature, and y is the same column"):
+                model.fit(X, y)
     numbers = labelled[["income", "score"]]
     with pytest.raises(DataError, match="column 'score' is a feature"):
         HuberRegressor(row_norm=2.0, target_bound=3.0, ledger=ledger).fit(numbers, score)

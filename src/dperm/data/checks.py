@@ -51,7 +51,8 @@ def check_no_label(X: Any, y: Any, described: Sequence[str] | None) -> None:
     name, names = getattr(y, "name", None), getattr(X, "columns", ()) if described is None else described
     if described is None or name not in described:
         known = isinstance(X, Mapping) or (hasattr(X, "columns") and not hasattr(X, "__dask_graph__"))
-        name = next((each for each in names if known and _is_equal(X, each, y)), None)
+        names = [each for each in names if known and isinstance(each, str)]
+        name = next((each for each in names if _is_equal(X, each, y)), None)
     if name is not None:
         raise DataError(
             f"column {name!r} is a feature, and y is the same column: a model would predict the label from "
@@ -60,16 +61,11 @@ def check_no_label(X: Any, y: Any, described: Sequence[str] | None) -> None:
 
 
 def _is_equal(table: Any, name: str, y: Any) -> bool:
-    if (
-        not isinstance(name, str)
-        or name not in table
-        or np.ndim(y) != 1
-        or len(y) < _LEAST
-        or len(table[name]) != len(y)
-    ):
+    known = name in getattr(table, "column_names", table)  # pyarrow's tables are no containers of names
+    if not known or np.ndim(y) != 1 or len(y) < _LEAST or len(table[name]) != len(y):
         return False
-    same = list(table[name][:_FIRST]) == list(y[:_FIRST])
-    return same and np.array_equal(np.asarray(table[name]), np.asarray(y))
+    ends = (slice(_FIRST), slice(None))  # nearly always the first records differ
+    return all(np.asarray(table[name][part]).tolist() == np.asarray(y[part]).tolist() for part in ends)
 
 
 def check_encoding(found: str, wanted: str) -> None:
