@@ -60,7 +60,7 @@ def test_what_is_left_is_the_same_in_every_representation(tmp_path):
 
 
 def test_numbers_and_refusals():
-    whole = table().assign(y=lambda each: each["a"].where(each["y"].notna()))
+    whole = table().assign(y=lambda each: (each["a"] ** 2).where(each["y"].notna()))
     huber = HuberRegressor(schema=SCHEMA, target_bound=1.0, n_public=N, random_state=0)
     with pytest.raises(DataError, match="no label at row 0"):
         huber.fit(whole[["a"]], whole["y"])
