@@ -275,6 +275,7 @@ def labelled(neighbors: Neighbours, X: Any, y: Any, *others: Any) -> tuple[Any, 
     def kept(each: Any) -> Any:
         if isinstance(each, Mapping):  # a table
             return {name: rows_of(as_cells(name, cells), rows) for name, cells in each.items()}
+        each = each.tocsr() if is_sparse(each) else each
         return each if each is None else rows_of(each, rows)
 
     return tuple(map(kept, (X, y, *others)))
