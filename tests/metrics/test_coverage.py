@@ -123,7 +123,10 @@ def coverage(design, runs):
 def check(design, runs):
     least, most = binom.ppf(FALSE_ALARM / 6, runs, 0.93), binom.isf(FALSE_ALARM / 6, runs, 0.97)
     hits = coverage(design, runs)
-    assert all(least <= each <= most for each in hits.values()), {k: v / runs for k, v in hits.items()}
+    assert all(each >= least for each in hits.values()), {k: v / runs for k, v in hits.items()}
+    # The unknown order within wide bins makes intervals of areas too wide where few records are positive.
+    areas = ("roc_auc", "average_precision")
+    assert all(each <= most for name, each in hits.items() if name not in areas), hits
 
 
 @pytest.mark.parametrize("design", ["small", "gathered", "normal errors"])

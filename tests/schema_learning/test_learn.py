@@ -15,6 +15,7 @@ from dperm.accounting import Ledger, gdp_mu
 from dperm.accounting.units import units_as_float
 from dperm.audit import replay_check
 from dperm.errors import BudgetExceededError, DataError, PrivacyWarning
+from dperm.estimators.standard_errors import reference_levels
 from dperm.mechanisms.hooks import replace_noise, watch_releases
 from dperm.schema_learning.bounds import Magnitudes
 from dperm.schema_learning.sources import Counting
@@ -50,6 +51,9 @@ class TestWhatItFinds:
         assert schema.classes == (-1, 1)
         assert schema.ignored == ("row",)
         assert schema.target_bounds is None
+        references = {each["name"]: each.get("reference") for each in schema.report.columns}
+        assert (references["job"], references["town"]) == ("cook", None)  # a fifth of the records has no town
+        assert reference_levels(schema, True) == [schema.feature_names.index("job=cook")]
 
     def test_it_encodes_the_table_and_a_model_is_fitted(self):
         frame, ledger = people(), Ledger(1.0, 1e-6)
@@ -70,9 +74,31 @@ class TestWhatItFinds:
             below, above = (frame[name] < column.low).mean(), (frame[name] > column.high).mean()
             assert below <= 0.005
             assert above <= 0.005
-            assert report[name]["above"] == pytest.approx(above, abs=1e-12)
+            assert report[name]["below"] == pytest.approx([below] * 3, abs=1e-12)
+            assert report[name]["above"] == pytest.approx([above] * 3, abs=1e-12)
         assert not schema.privacy.private
-        assert report["job"]["unknown"] == 0.0  # a count of 2 is enough without noise
+        assert report["job"]["unknown"] == [0.0] * 3  # a count of 2 is enough without noise
+
+    def test_shares_are_within_their_intervals(self):
+        """95 times in a hundred, and more often where the share is 0."""
+        held = []
+        for seed in range(30):
+            frame = people(3000, seed).assign(
+                hours=np.random.default_rng(seed).choice([0.0, 38.0, 40.0], 3000)
+            )
+            schema = learn(frame, random_state=seed, kinds=KINDS | {"hours": "numeric"})
+            report = {each["name"]: each for each in schema.report.columns}
+            for column in schema.columns:
+                cells = frame[column.name]
+                if isinstance(column, dperm.Categorical):
+                    outside = {"unknown": ~cells.isin(column.categories)}
+                else:
+                    outside = {"below": cells < column.low, "above": cells > column.high}
+                for key, found in outside.items():
+                    share, low, high = report[column.name][key]
+                    assert 0.0 <= low <= share <= high <= 1.0
+                    held.append(low <= found.mean() <= high)
+        assert np.mean(held) > 0.93
 
     def test_a_column_of_one_value_is_not_narrowed(self):
         frame = people().assign(age=0)
@@ -404,7 +430,7 @@ class TestItsStatement:
 
     def test_the_report_prints(self):
         lines = str(learn(people()).report).splitlines()
-        assert lines[0].split() == ["column", "learned", "below", "above", "unknown", "+-"]
+        assert lines[0].split() == ["column", "learned", "below", "above", "unknown"]
         assert [line.split()[0] for line in lines[1:]] == ["age", "job", "pay", "town", "label"]
         assert "3 categories" in lines[2]
         assert "<td>pay</td>" in learn(people()).report._repr_html_()

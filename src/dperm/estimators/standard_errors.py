@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dperm.algorithms.fit import FitResult
 from dperm.algorithms.inference import InferenceResult
+from dperm.data.schema.columns import Categorical
 from dperm.data.schema.schema import Schema
 from dperm.estimators.design import FittedDesign
 from dperm.estimators.effects import INTERCEPT, effects_of, has_a_level
@@ -223,7 +224,8 @@ class WithStandardErrors:
         """A printable table of the weights with standard errors, z, p and confidence intervals.
 
         With an intercept, the first level of each categorical or binned column of a schema is the reference
-        level: it is left out, and the weights of the other levels are differences from it.
+        level, or the most frequent one of a learned schema: it is left out, and the weights of the other
+        levels are differences from it.
 
         Examples
         --------
@@ -277,12 +279,16 @@ class WithStandardErrors:
 def reference_levels(schema: Schema, fit_intercept: bool) -> list[int]:
     """Columns of the design matrix to leave out so that it has full rank, from the schema alone.
 
-    The first column of each factor that always has exactly one level; without an intercept, the first such
-    factor keeps all of its levels.
+    The first column of each factor that always has exactly one level, and the most frequent level of a factor
+    that was learned to have nearly always one; without an intercept, the first of them keeps all its levels.
     """
     found, place = [], 0
+    learned = () if schema.report is None else schema.report.columns
+    frequent = {each["name"]: each["reference"] for each in learned if "reference" in each}
     for column in schema.columns:
-        if has_a_level(column):
+        if isinstance(column, Categorical) and frequent.get(column.name) in column.categories:
+            found.append(place + column.categories.index(frequent[column.name]))
+        elif has_a_level(column):
             found.append(place)
         place += len(column.feature_names)
     return found if fit_intercept else found[1:]

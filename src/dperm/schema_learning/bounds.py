@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +70,8 @@ _BINS = _bin_of_raw()
 class Grid:
     """Bins of equal width from `low` to `high`, and one bin on either side.
 
-    Bin i lies between edges i - 1 and i, the upper edge included. Values up to and including `low` are in bin
-    0. Missing values are in none.
+    Bin i lies between edges i - 1 and i, the upper edge included; `low` itself is in bin 1. Missing values
+    are in none.
     """
 
     low: float
@@ -90,6 +91,7 @@ class Grid:
         place -= self.low
         place *= self.n_lines / (self.high - self.low)
         np.ceil(place, out=place)
+        place[values == self.low] = 1.0
         place[values > self.high] = self.n_lines + 1
         present = place == place
         inside = place if present.all() else place[present]
@@ -102,7 +104,19 @@ Histogram = Magnitudes | Grid
 #: Share of the records that may lie beyond a bound.
 OUTSIDE = 0.005
 _CONFIDENCE = 0.99  # that no empty bin of any column is taken for a nonempty one
+_Z95 = float(ndtri(0.975))
 _SPREAD = 8.0  # a logarithmic scale is used if half of the numbers are below the bound over that
+
+
+class NoisySum(NamedTuple):
+    """A noisy count of records."""
+
+    value: float
+    sigma: float  # standard deviation of its noise
+
+    def share(self, records: float) -> list[float]:
+        """Share of the records, and the ends of its 95 % interval."""
+        return [min(max((self.value + z * self.sigma) / records, 0.0), 1.0) for z in (0.0, -_Z95, _Z95)]
 
 
 @dataclass(frozen=True)
@@ -118,9 +132,10 @@ class NoisyCounts:
         z = float(ndtri(_CONFIDENCE ** (1.0 / self.n_bins)))
         return np.where(self.counts > z * self.sigma, self.counts, 0.0)
 
-    def noise_of(self, bins: int) -> float:
-        """Standard deviation of a sum over that many bins."""
-        return self.sigma * math.sqrt(bins)
+    def sum_of(self, bins: slice) -> NoisySum:
+        """Their sum."""
+        chosen = self.counts[bins]
+        return NoisySum(float(chosen.sum()), self.sigma * math.sqrt(chosen.size))
 
 
 @dataclass(frozen=True)
@@ -132,10 +147,9 @@ class LearnedBounds:
     log: bool  # whether most numbers are far below the bound
     constant: bool  # whether only one number has a significant count
     missing: bool  # whether the count of missing values is significant
-    mass: float  # noisy number of records
-    below: float  # noisy count of the records that are clipped from below
-    above: float  # and from above
-    noise: float  # standard deviation of the noisier of the two
+    mass: NoisySum  # number of records
+    below: NoisySum  # records that are clipped from below
+    above: NoisySum  # and from above
 
     def column(self, name: str) -> Numeric:
         """The description of the column."""
@@ -161,17 +175,15 @@ def rough_bounds(noisy: NoisyCounts) -> LearnedBounds | None:
         start, stop = _outside(values, present), len(values) - _outside(values[::-1], present)
     edges = Magnitudes().edges
     low, high = float(edges[start]), float(edges[stop])
-    counts, bins = noisy.counts[:-1], max(start, len(values) - stop)
     return LearnedBounds(
         low,
         high if high > low else low + 1.0,
         _is_spread(values[start:stop], edges[start : stop + 1]),
         not high > low,
         bool(detected[-1]),
-        mass,
-        float(counts[:start].sum()),
-        float(counts[stop:].sum()),
-        noisy.noise_of(bins),
+        NoisySum(mass, noisy.sigma * math.sqrt(np.count_nonzero(detected))),
+        noisy.sum_of(slice(0, start)),
+        noisy.sum_of(slice(stop, len(values))),
     )
 
 
@@ -197,8 +209,8 @@ def _is_spread(values: Numbers, edges: Numbers) -> bool:
 def refined(rough: LearnedBounds, grid: Grid, noisy: NoisyCounts) -> LearnedBounds:
     """Bounds at edges of the grid between rough bounds."""
     edges, counts = grid.edges, noisy.counts
-    start = _outside(counts, rough.mass, noisy.sigma)
-    stop = len(counts) - _outside(counts[::-1], rough.mass, noisy.sigma)
+    start = _outside(counts, rough.mass.value, noisy.sigma)
+    stop = len(counts) - _outside(counts[::-1], rough.mass.value, noisy.sigma)
     if start >= min(stop, len(edges)):  # too much noise: nothing stands out between the rough bounds
         return rough
     low = max(start - 1, 0)
@@ -207,9 +219,8 @@ def refined(rough: LearnedBounds, grid: Grid, noisy: NoisyCounts) -> LearnedBoun
         rough,
         low=float(edges[low]),
         high=float(edges[high]),
-        below=float(counts[: low + 1].sum()) if low else rough.below,
-        above=float(counts[high + 1 :].sum()),
-        noise=noisy.noise_of(max(low + 1, len(counts) - high - 1)),
+        below=noisy.sum_of(slice(0, low + 1)),
+        above=noisy.sum_of(slice(high + 1, len(counts))),
     )
 
 

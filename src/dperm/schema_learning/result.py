@@ -22,7 +22,14 @@ from dperm.data.schema.schema import Schema
 from dperm.data.schema.table_columns import Category
 from dperm.errors import DataError, PrivacyWarning, warn_caller
 from dperm.mechanisms.release import Releaser
-from dperm.schema_learning.bounds import LARGEST_EXPONENT, LEAST_EXPONENT, OUTSIDE, Grid, LearnedBounds
+from dperm.schema_learning.bounds import (
+    LARGEST_EXPONENT,
+    LEAST_EXPONENT,
+    OUTSIDE,
+    Grid,
+    LearnedBounds,
+    NoisySum,
+)
 from dperm.schema_learning.sources import Kinds
 from dperm.statement.facts import charge_note
 from dperm.statement.privacy_statement import PrivacyStatement
@@ -113,7 +120,9 @@ def _delta_and_slack(
     return slack / _SLACK, slack
 
 
-_HEAD = ("column", "learned", "below", "above", "unknown", "+-")
+_SHARES = ("below", "above", "unknown")
+_HEAD = ("column", "learned", *_SHARES)
+_MANY = 0.05  # so many records without a category are a reference themselves
 
 
 class LearnedReport:
@@ -122,8 +131,9 @@ class LearnedReport:
     Parameters
     ----------
     columns : sequence of mapping
-        With ``name``, ``learned`` (as text), the shares ``below``, ``above`` or ``unknown`` (including
-        missing values), and ``noise``, the standard deviation of their noise.
+        With ``name``, ``learned`` (as text), and the shares ``below``, ``above`` or ``unknown`` (including
+        missing values), each a list of the share and the ends of its 95 % interval. ``reference`` is the most
+        frequent category, if few records have none: `summary` compares the others with it.
 
     Attributes
     ----------
@@ -150,12 +160,11 @@ class LearnedReport:
 
 
 def _row(column: Mapping[str, Any]) -> tuple[str, ...]:
-    shares = (_percent(column.get(key)) for key in ("below", "above", "unknown", "noise"))
-    return (column["name"], column["learned"], *shares)
+    return (column["name"], column["learned"], *(_percent(column.get(key, ())) for key in _SHARES))
 
 
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100.0 * share:.2g} %"
+def _percent(share: Sequence[float]) -> str:
+    return "{:.2g} % ({:.2g} to {:.2g})".format(*(100.0 * each for each in share)) if share else ""
 
 
 @dataclass(frozen=True)
@@ -221,10 +230,19 @@ class Learned:
         if problems:
             warn_caller("; ".join(problems), PrivacyWarning)
 
-    def _records(self) -> float:
+    def _records(self) -> NoisySum:
         """Noisy number of records, estimated from the column with the most."""
-        sums = [float(sum(each.values())) for each in self.categories.values()]
-        return max([*sums, *(each.mass for each in self.bounds.values()), 1.0])
+        sums = [self._shown(each) for each in self.categories.values()]
+        return max([*sums, *(each.mass for each in self.bounds.values())], default=NoisySum(0.0, 0.0))
+
+    def _shown(self, counts: Mapping[Category, int]) -> NoisySum:
+        return NoisySum(float(sum(counts.values())), self.sigma * math.sqrt(len(counts)))
+
+    def _unknown(self, name: str) -> list[float]:
+        """The share of the records that have none of the categories."""
+        records, shown = self._records(), self._shown(self.categories[name])
+        noise = math.hypot(records.sigma, shown.sigma)
+        return NoisySum(records.value - shown.value, noise).share(max(records.value, 1.0))
 
     def _report(self, name: str) -> dict[str, Any]:
         """What was learned about a column, and the shares of the records outside."""
@@ -232,21 +250,17 @@ class Learned:
             found = self.bounds[name]
             words = [f"{found.low:g} to {found.high:g}"]
             words += ["log1p"] * found.log + ["missing values"] * found.missing
-            shares = {"below": found.below, "above": found.above, "noise": found.noise}
-            shares = {key: _share(value, found.mass) for key, value in shares.items()}
+            shares = {
+                key: getattr(found, key).share(max(found.mass.value, 1.0)) for key in ("below", "above")
+            }
             return {"name": name, "learned": ", ".join(words), **shares}
         shown = self.categories.get(name)
         if not shown:
             return {"name": name, "learned": "nothing"}
-        words = [f"{len(shown)} {'category' if len(shown) == 1 else 'categories'}"]
-        records = self._records()
-        unknown = _share(records - sum(shown.values()), records)
-        noise = _share(self.sigma * math.sqrt(len(shown)), records)
-        return {"name": name, "learned": words[0], "unknown": unknown, "noise": noise}
-
-
-def _share(count: float, records: float) -> float:
-    return min(max(count / records, 0.0), 1.0)
+        learned = f"{len(shown)} {'category' if len(shown) == 1 else 'categories'}"
+        unknown = self._unknown(name)
+        reference = {"reference": max(shown, key=lambda level: shown[level])} if unknown[0] < _MANY else {}
+        return {"name": name, "learned": learned, "unknown": unknown, **reference}
 
 
 def public_facts(kinds: Kinds, terms: Terms, threshold: int | None) -> dict[str, Any]:
