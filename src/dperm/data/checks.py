@@ -46,13 +46,12 @@ _LEAST = 20  # records; in fewer, a feature may equal the label by chance
 _FIRST = 100  # records that are compared before all are
 
 
-def check_no_label(X: Any, y: Any, described: Sequence[str] | None) -> None:
-    """Raise DataError if `y` equals a column of the table `X`, or has the name of a described one."""
-    name, names = getattr(y, "name", None), getattr(X, "columns", ()) if described is None else described
-    if described is None or name not in described:
+def check_no_label(X: Any, y: Any, described: Sequence[str]) -> None:
+    """Raise DataError if `y` has the name of a described column, or equals that of the table `X`."""
+    name = getattr(y, "name", None)
+    if name not in described:
         known = isinstance(X, Mapping) or (hasattr(X, "columns") and not hasattr(X, "__dask_graph__"))
-        names = [each for each in names if known and isinstance(each, str)]
-        name = next((each for each in names if _is_equal(X, each, y)), None)
+        name = next((each for each in described if known and _is_equal(X, each, y)), None)
     if name is not None:
         raise DataError(
             f"column {name!r} is a feature, and y is the same column: a model would predict the label from "

@@ -59,7 +59,7 @@ def training_data(estimator: Any, X: Any, y: Any, *, y_numeric: bool = False) ->
     if not isinstance(schema, Schema | None):
         raise TypeError(f"schema must be a dperm.Schema, got {type(schema).__name__}")
     check_readable(X=X if schema is None else None, y=y)  # a schema checks its columns more closely
-    check_no_label(X, y, None if schema is None else schema.column_names)
+    check_no_label(X, y, () if schema is None else schema.column_names)
     estimator._encoding = encoding_of(X, schema)
     if is_dask_collection(X):
         return training_collections(estimator, X, y)
