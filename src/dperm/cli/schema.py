@@ -187,7 +187,10 @@ def show(screen: Screen, path: Annotated[Path, typer.Argument(help="TOML file.")
         "columns": list(schema.column_names),
         "features": list(schema.feature_names),
         "label": schema.label_name or None,
+        "draft": schema.draft,
         "row_norm": schema.row_norm(),
         "sha256": schema.digest,
     }
+    if schema.draft:
+        screen.warn("this is a draft, read from data: every fit with it says that nothing is guaranteed")
     screen.show(facts, table, summary)

@@ -438,8 +438,9 @@ class Schema:
 
     def _repr_html_(self) -> str:
         """Return an HTML table of the columns."""
-        name = f"Schema {self.name!r}: " if self.name else "Schema: "
-        title = Text(f"{name}{len(self.columns)} columns, {self.n_columns} features")
+        kind = "Draft of a schema" if self.draft else "Schema"
+        words = f"{kind} {self.name!r}: {len(self.columns)} columns, {self.n_columns} features"
+        title = Text(words.replace(" '':", ":"), "warning" if self.draft else "")
         return Document("", [title, *formats.schema_blocks(self.columns, self.ignored)]).to_fragment()
 
     def __repr__(self) -> str:
@@ -457,9 +458,8 @@ class Schema:
     def template(cls, table: Any, name: str = "", *, label: str = "") -> Schema:
         """A draft of a schema, read from data: NOT private until it has been checked.
 
-        Bounds are rounded outwards, categories are those that occur. Replace both by what is publicly known
-        about the columns before using the schema. Its text marks columns that are of no use as features:
-        constants, row numbers and identifiers.
+        Bounds are rounded outwards, categories are those that occur: replace both by what is publicly known.
+        The text marks constants, row numbers and identifiers, which are of no use as features.
 
         Parameters
         ----------
