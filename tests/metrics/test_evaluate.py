@@ -39,14 +39,15 @@ def no_noise():
 # -- what is released -----------------------------------------------------------------------------------
 
 SCORES = 0.75**2 + 0.5**2 + 3 * 0.375**2  # the squared weights of the levels of bins
+LOSS = 1 + 1 / 4 + 1 / 16  # the loss, its square, whether it is clipped
 SENSITIVITIES = [
     (MODEL, ["accuracy"], 1.0, 1.0),
     (MODEL, ["f1", "mcc", "accuracy"], 1.0, math.sqrt(2)),
-    (MODEL, ["roc_auc", "brier"], math.sqrt(SCORES + 1.25), math.sqrt(2 * SCORES + 1.25)),
+    (MODEL, ["roc_auc", "brier"], math.sqrt(SCORES + LOSS), math.sqrt(2 * SCORES + LOSS)),
     (MODEL, ["accuracy", "roc_auc"], math.sqrt(1 + SCORES), math.sqrt(1 + 2 * SCORES)),
-    (MODEL, ["log_loss"], 1.5, math.sqrt(1.25)),
-    (REGRESSOR, ["mae"], 1.5, math.sqrt(1.25)),
-    (REGRESSOR, ["r2"], math.sqrt(4 + 5 / 16), math.sqrt(5 + 11 / 16)),
+    (MODEL, ["log_loss"], math.sqrt(1 + LOSS), math.sqrt(LOSS)),
+    (REGRESSOR, ["mae"], math.sqrt(1 + LOSS), math.sqrt(LOSS)),
+    (REGRESSOR, ["r2"], math.sqrt(4 + 6 / 16), math.sqrt(5 + 12 / 16)),
 ]
 
 
@@ -245,6 +246,18 @@ def test_tables_and_json(model, epsilon):
     assert ("comparable to the noise" in text) == (epsilon == 0.001)
     if epsilon == 0.001 and model is not REGRESSOR:
         assert as_json["metrics"]["roc_auc"]["low"] is None
+
+
+def test_it_says_how_much_was_clipped_and_at_what():
+    bounds = {"mae": 1.0, "mse": 4.0, "target": 1.5}
+    error, target = np.abs(T - REGRESSOR.predict(X)), np.abs(T)
+    outside = {"mae": error > 1.0, "r2": (error > 2.0) | (target > 1.5)}
+    with no_noise():
+        found = evaluate(REGRESSOR, X, T, 1.0, 1e-6, metrics=["mae", "r2"], loss_bound=bounds, random_state=0)
+    for name, where in (("mae", "clipped at 1:"), ("r2", "clipped at 4, targets at 1.5:")):
+        assert f"{where} {100 * outside[name].mean():.2g} % of records" in found[name].note
+        assert found[name].note in str(found)
+    assert evaluate(REGRESSOR, X, T, math.inf, 0.0, metrics="mae")["mae"].note == ""
 
 
 def test_counts_that_the_noise_cancels_have_no_interval():

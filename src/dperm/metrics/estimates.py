@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from dperm.metrics.intervals import (
     of_matrix,
     without_interval,
 )
-from dperm.metrics.parts import BRANCHES, Determination, Loss, Scores
+from dperm.metrics.parts import BRANCHES, CLIPPED, Determination, Loss, Scores
 from dperm.metrics.plan import OF_MATRIX, OF_SCORES, Plan
 from dperm.metrics.score_counts import ScoreCounts
 
@@ -56,7 +57,7 @@ def hit_rate(hits: Array, sigma: float, size: Size) -> Estimate:
 
 def mean_loss(part: Loss, sums: Array, sigma: float, size: Size) -> Estimate:
     """Mean of a loss, with the sampling variance from the sum of squares."""
-    mean, square = sums / [size.n, part.minor * size.n] if size.n > 0.0 else (math.nan, math.nan)
+    mean, square = sums[:2] / [size.n, part.minor * size.n] if size.n > 0.0 else (math.nan, math.nan)
     if not size.is_clear:
         return without_interval(part.unit * mean)
     sampling = max(square - mean * mean, 0.0) / size.n
@@ -83,7 +84,7 @@ def determination(part: Determination, sums: Array, sigma: float, size: Size) ->
         return without_interval(math.nan)
     scale = part.unit / part.target_unit**2  # squared errors and targets have different units
     e, mean, tt = sums[:3] / n
-    ee, et, ett, ttt, tttt = sums[3:] / part.minor
+    ee, et, ett, ttt, tttt = sums[3:8] / part.minor
     v = tt - mean**2
     e_v = ett - 2.0 * mean * et + mean**2 * e * n  # sum of e (t - mean)^2
     v_v = tttt - 4.0 * mean * ttt + (6.0 * mean**2 * tt - 3.0 * mean**4) * n
@@ -162,7 +163,21 @@ class Released:
         else:
             assert isinstance(part, Loss)
             found = mean_loss(part, piece, self._sigma, self.size)
-        return found.within(-math.inf, 1.0) if name == "r2" else found.within(0.0, part.bound)
+        found = found.within(-math.inf, 1.0) if name == "r2" else found.within(0.0, part.bound)
+        return replace(found, note=found.note or self._clipping(part, float(piece[-1])))
+
+    def _clipping(self, part: Loss | Determination, released: float) -> str:
+        """At what losses were clipped, and of how many records."""
+        if part.bound == math.inf or (isinstance(part, Loss) and part.name == "brier"):
+            return ""
+        targets = f", targets at {part.target_bound:g}" if isinstance(part, Determination) else ""
+        noise = QUANTILE * self._sigma
+        shares = np.clip(
+            np.array([released, released - noise, released + noise]) / (CLIPPED * self.size.n), 0.0, 1.0
+        )
+        return f"clipped at {part.bound:g}{targets}: {{:.2g}} % of records ({{:.2g}} to {{:.2g}})".format(
+            *100.0 * shares
+        )
 
     @cached_property
     def size(self) -> Size:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dperm._files import read_limited
 from dperm.errors import DataError
+from dperm.estimators.storage.format import checksum
 from dperm.metrics.intervals import Estimate
 from dperm.metrics.plan import CLASSIFICATION, REGRESSION
 from dperm.statement.privacy_statement import PrivacyStatement
@@ -23,7 +24,7 @@ COORDINATES = {
     "precision_recall_curve": ("recall", "precision"),
     "calibration": ("predicted", "observed", "fitted"),
 }
-_PARTS = {*FORMAT, "metrics", "n_records", "classes", "privacy"}
+_PARTS = {*FORMAT, "metrics", "n_records", "classes", "privacy", "checksum"}
 
 
 def to_text(
@@ -33,7 +34,8 @@ def to_text(
     found = {name: {**jsonable(each), "note": each.note} for name, each in metrics.items()}
     labels = None if classes is None else classes.tolist()
     parts = {"metrics": found, "n_records": n_records, "classes": labels, "privacy": privacy.to_dict()}
-    return json.dumps({**FORMAT, **parts}, indent=1, allow_nan=False) + "\n"
+    entries = {**FORMAT, **parts}
+    return json.dumps({**entries, "checksum": checksum(entries)}, indent=1, allow_nan=False) + "\n"
 
 
 def jsonable(estimate: Estimate) -> dict[str, Any]:
@@ -59,6 +61,7 @@ def read(path: str | Path) -> dict[str, Any]:
 def _arguments(found: Any) -> dict[str, Any]:
     _check(isinstance(found, dict) and {key: found.get(key) for key in FORMAT} == FORMAT, "another format")
     _check(set(found) == _PARTS, "parts are missing, or unknown")
+    _check(found["checksum"] == checksum(found), "its content does not match its checksum")
     classes = None if found["classes"] is None else _classes(found["classes"])
     _check(isinstance(found["metrics"], dict) and bool(found["metrics"]), "it has no metrics")
     known = REGRESSION if classes is None else CLASSIFICATION

@@ -46,7 +46,7 @@ class Estimate:
     low, high : float or array
         NaN where there is no interval.
     note : str
-        Why there is none.
+        Why there is none; else at what losses were clipped, and of how many records.
 
     Examples
     --------

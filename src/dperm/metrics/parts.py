@@ -184,6 +184,10 @@ class Scores(_Cells):
         return np.asarray(weighted.ravel())
 
 
+#: What a record counts in the number of those that are clipped.
+CLIPPED = 0.25
+
+
 class _Moments(ABC):
     """Sums of numbers of absolute value at most 1, and of their products."""
 
@@ -205,7 +209,7 @@ class _Moments(ABC):
 
 @dataclass(frozen=True)
 class Loss(_Moments):
-    """A loss, clipped at `bound` and divided by it, and its square, at a smaller scale.
+    """A loss, clipped at `bound` and divided by it; at smaller scales its square, and whether it is clipped.
 
     Attributes
     ----------
@@ -216,13 +220,13 @@ class Loss(_Moments):
 
     name: str
     bound: float
-    shape = (2,)
+    shape = (3,)
     #: Factor on the square, which only the interval needs.
     minor = 0.5
 
     def squared_sensitivity(self, neighbors: Neighbours) -> float:
         """See `Part`."""
-        return 1.0 + self.minor**2
+        return 1.0 + self.minor**2 + CLIPPED**2
 
     @property
     def unit(self) -> float:
@@ -231,8 +235,9 @@ class Loss(_Moments):
 
     def values(self, judged: Judged) -> Array:
         """Contribution of each record, shape (n, m)."""
-        share = _clipped(_LOSSES[self.name](judged), self.bound)
-        return np.column_stack([share, self.minor * np.square(share)])
+        loss = _LOSSES[self.name](judged)
+        share = _clipped(loss, self.bound)
+        return np.column_stack([share, self.minor * np.square(share), CLIPPED * ~(loss <= self.bound)])
 
 
 @dataclass(frozen=True)
@@ -240,7 +245,7 @@ class Determination(_Moments):
     """Moments of squared error e and target t, both clipped and scaled, for the coefficient of determination.
 
     First ``e, t, t^2``; then, at a smaller scale, ``e^2, e t, e t^2, t^3, t^4``, which only the interval
-    needs.
+    needs, and whether one of the two is clipped.
 
     Attributes
     ----------
@@ -250,7 +255,7 @@ class Determination(_Moments):
 
     bound: float
     target_bound: float
-    shape = (8,)
+    shape = (9,)
     #: Factor on the moments that only the interval needs: they add little to the sensitivity.
     minor = 0.25
 
@@ -270,8 +275,8 @@ class Determination(_Moments):
         # squared change (s - t)^2 (1 + (s + t)^2) is largest at t = -s = 1; the others are bounded one by
         # one.
         if neighbors is Neighbours.ADD_OR_REMOVE:
-            return 3.0 + 5.0 * self.minor**2
-        return 5.0 + (1.0 + 4.0 + 1.0 + 4.0 + 1.0) * self.minor**2
+            return 3.0 + 5.0 * self.minor**2 + CLIPPED**2
+        return 5.0 + (1.0 + 4.0 + 1.0 + 4.0 + 1.0) * self.minor**2 + CLIPPED**2
 
     def values(self, judged: Judged) -> Array:
         """Contribution of each record, shape (n, m)."""
@@ -280,7 +285,8 @@ class Determination(_Moments):
         if self.target_bound < math.inf:
             t = np.clip(t, -1.0, 1.0)
         moments = [e * e, e * t, e * t * t, t**3, t**4]
-        return np.column_stack([e, t, t * t, *(self.minor * each for each in moments)])
+        within = (_LOSSES["mse"](judged) <= self.bound) & (np.abs(judged.target) <= self.target_bound)
+        return np.column_stack([e, t, t * t, *(self.minor * each for each in moments), CLIPPED * ~within])
 
 
 def _unit(bound: float) -> float:
