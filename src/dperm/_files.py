@@ -17,6 +17,8 @@ def read_limited(path: str | os.PathLike[str], max_bytes: int = 1 << 26, *, pipe
         If it cannot be read.
     """
     wait = 0 if pipes else getattr(os, "O_NONBLOCK", 0)  # a pipe that nobody writes to
+    if os.path.isdir(path):
+        raise ValueError(f"{os.fspath(path)} is not a file")
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | wait)) as file:
         kind = os.fstat(file.fileno()).st_mode
         if not stat.S_ISREG(kind) and not (pipes and stat.S_ISFIFO(kind)):

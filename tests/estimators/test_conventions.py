@@ -79,7 +79,7 @@ ALIKE = [
     ({"delta": 0.0, "solver": "noisy_gd"}, "delta must"),
     ({"solver": "magic"}, "solver must be 'auto' or one of"),
     ({"solver": ["noisy_gd"]}, "solver must be 'auto' or one of"),
-    ({"l2": -1.0}, "l2 must be finite and at least 0"),
+    ({"l2": -1.0}, "l2 must be from 0 to 1e100"),
     ({"l2": None}, "l2 must be a number, got None"),
     ({"fit_intercept": None}, "fit_intercept must be True or False, got None"),
     ({"penalize_intercept": "yes"}, "penalize_intercept must be True or False"),

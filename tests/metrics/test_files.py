@@ -10,7 +10,6 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from dperm.errors import DataError
-from dperm.estimators.storage.format import checksum
 from dperm.metrics import Evaluation, evaluate
 
 mpl.use("Agg")
@@ -56,11 +55,10 @@ def damaged(content):
         for key in path[:-1]:
             part = part[key]
         part[path[-1]] = to
-        return json.dumps({**other, "checksum": checksum(other)})
+        return json.dumps(other)
 
     curve = ["metrics", "roc_curve"]
     yield from ["", "[]", "null", "{}", content[:-20], "[" * 100_000, '{"format": NaN}']
-    yield content.replace('"n_records": ', '"n_records": 1')
     yield changed("version", to=2)
     yield changed("more", to=1)
     yield changed("metrics", to={})
@@ -100,7 +98,7 @@ def test_other_files_are_refused(tmp_path):
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(DataError):
         Evaluation.load(path)
-    with pytest.raises(IsADirectoryError):
+    with pytest.raises(DataError, match="is not a file"):
         Evaluation.load(tmp_path)
     with pytest.raises(FileNotFoundError):
         Evaluation.load(tmp_path / "nowhere.json")

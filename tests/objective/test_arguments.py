@@ -31,7 +31,7 @@ BEYOND = [math.nan, math.inf, -1.0, 10**400]
 
 #: For each argument, by name (spaces tell calls apart): a call, and the range that the message states.
 NUMBERS = {
-    "l2": (lambda value: made(l2=value), "finite and at least 0"),
+    "l2": (lambda value: made(l2=value), "from 0 to 1e100"),
     "row_norm": (lambda value: made(row_norm=value), "positive, between"),
     "clip": (lambda value: clipped_gradient_sum(made(), ZERO, value), "between 2"),
     "clip ": (lambda value: clipped_loss_sums(made(), ZERO, ZERO, [0.0], value), "between 2"),
