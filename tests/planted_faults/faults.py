@@ -116,8 +116,8 @@ PYTHON = [
     Fault(
         "a record in several cells of an evaluation counts once",
         "src/dperm/metrics/parts.py",
-        "return self.times_counted * super().squared_sensitivity(neighbors)",
-        "return super().squared_sensitivity(neighbors)",
+        "return squares * self.times_counted * super().squared_sensitivity(neighbors)",
+        "return squares * super().squared_sensitivity(neighbors)",
         "tests/metrics/test_sensitivity.py::test_worst_records",
     ),
     Fault(

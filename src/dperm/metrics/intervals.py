@@ -68,8 +68,10 @@ class Estimate:
 
     def within(self, least: float, most: float) -> Estimate:
         """The nearest possible numbers, with ``low <= value <= high``."""
-        value, low, high = (np.clip(each, least, most)[()] for each in (self.value, self.low, self.high))
-        return replace(self, value=value, low=np.minimum(low, value), high=np.maximum(high, value))
+        value, low, high = (np.clip(each, least, most) for each in (self.value, self.low, self.high))
+        found = value, np.minimum(low, value), np.maximum(high, value)
+        value, low, high = (each if np.ndim(each) else float(each) for each in found)
+        return replace(self, value=value, low=low, high=high)
 
 
 @dataclass(frozen=True)
