@@ -12,9 +12,17 @@ from scipy.stats import norm
 
 from dperm.algorithms.defaults.constants import Newton
 from dperm.algorithms.fit import FitResult
-from dperm.algorithms.settings import share
+from dperm.algorithms.settings import within
 
 Array = NDArray[np.float64]
+
+
+def confidence(level: float, alpha: float | None = None) -> float:
+    """The level of an interval; ValueError for levels below 0.5, which are usually meant as `alpha`."""
+    if alpha is not None:
+        return 1.0 - within("above 0 and at most 0.5", lambda x: 0.0 < x <= 0.5)("alpha", alpha)
+    expected = "at least 0.5 and below 1 (for 1 - level pass alpha=)"
+    return within(expected, lambda x: 0.5 <= x < 1.0)("level", level)
 
 
 @dataclass(frozen=True)
@@ -55,9 +63,9 @@ class Estimates:
             noise = 1.0 - np.sqrt(np.minimum(sampling / reported, 1.0))
         return cls(value, np.where(known, np.sqrt(reported), math.nan), np.where(known, noise, math.nan))
 
-    def conf_int(self, level: float = 0.95) -> Array:
+    def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
         """Normal confidence intervals, shape ``(len(value), 2)``; NaN where refused."""
-        width = norm.isf(0.5 - 0.5 * share("level", level)) * self.standard_error
+        width = norm.isf(0.5 - 0.5 * confidence(level, alpha)) * self.standard_error
         return np.column_stack([self.value - width, self.value + width])
 
     def rows(self, names: Sequence[str], level: float) -> list[str]:
@@ -145,9 +153,18 @@ class InferenceResult(FitResult):
         ]
         return Estimates.cautiously(rows @ self.coef, *variances)
 
-    def conf_int(self, level: float = 0.95) -> Array:
-        """Confidence intervals of the weights, shape ``(D, 2)``, intercept last; NaN where refused."""
-        return self.coefficients.conf_int(level)
+    def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> Array:
+        """Confidence intervals of the weights, shape ``(D, 2)``, intercept last; NaN where refused.
+
+        `alpha` stands for ``level = 1 - alpha``.
+        """
+        return self.coefficients.conf_int(level, alpha=alpha)
+
+    def not_determined(self, names: Sequence[str] | None = None) -> list[str]:
+        """The names of the weights without an interval that were not left out."""
+        names = self._names() if names is None else list(names)
+        refused = np.isnan(self.coefficients.standard_error) & (self.coef != 0.0)
+        return [name for name, each in zip(names, refused, strict=True) if each]
 
     def summary(
         self,

@@ -6,16 +6,18 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import chi2
 
 from dperm.algorithms.defaults.constants import Newton
 from dperm.mechanisms.release import Releaser
-from dperm.objective.counts import norm_counts
+from dperm.objective.counts import magnitude_counts, norm_counts
 from dperm.objective.moments import DIAGONAL, symmetric_matrix
 from dperm.objective.objective import Array, Objective
 from dperm.objective.weighted_rows import leverage_counts, weighted_gram_sum
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.transform import Transform
 
+_MAGNITUDE_BINS = 8  # factors of 4
 _NORM_BINS = 16  # half octaves
 _TABLE_BINS = 6  # octaves
 
@@ -72,6 +74,7 @@ class Covariance:
     hessian: Spectrum
     sampling: Array  # covariance of the mean gradient without noise
     noise: Array  # covariance of its noise
+    doubt: Array  # squares of what a mean gradient may be wrong by beyond that
     to_weights: Array  # the matrix from whitened coordinates to weights
 
     def through(self, matrix: Array) -> tuple[Array, Array, Array]:
@@ -82,7 +85,19 @@ class Covariance:
         )
         cautious = matrix @ self.hessian.through(1.0 / least)
         both = self.sampling + self.noise
-        return inverse @ both @ inverse.T, inverse @ self.sampling @ inverse.T, cautious @ both @ cautious.T
+        cautious = cautious @ both @ cautious.T + inverse @ self.doubt @ inverse.T
+        return inverse @ both @ inverse.T, inverse @ self.sampling @ inverse.T, cautious
+
+
+def unexplained(gradient: Array, covariance: Array) -> Array:
+    """What is left of a gradient that should be 0, up to this covariance; 0 where noise may explain it."""
+    least = np.finfo(np.float64).tiny
+    square = float(
+        gradient @ np.linalg.solve(covariance + math.sqrt(least) * np.eye(len(gradient)), gradient)
+    )
+    return gradient * math.sqrt(
+        max(0.0, 1.0 - chi2.isf(Newton.BY_CHANCE, len(gradient)) / max(square, least))
+    )
 
 
 def whitened_images(
@@ -91,6 +106,8 @@ def whitened_images(
     kept: Array,
     leverage: float,
     *,
+    robust: bool,
+    columns: float,
     norms: float,
     gram: float,
     table: float,
@@ -101,21 +118,37 @@ def whitened_images(
     down-weighted. `norms`, `gram` and `table` are the noise multipliers of a histogram of row norms, of each
     Gram matrix, and of a table of the axes along which the longest rows lie.
     """
-    unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))  # rows have norms up to about 1
-    matrix, length = unit * kept, math.sqrt(leverage * len(kept))
-    for bound in (_typical_norm(objective, release, norms, unit), length):
+    unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))  # entries have sizes up to about 1
+    factors = unit * _column_factors(objective, release, columns)
+    matrix, length = kept * factors, math.sqrt(leverage * len(kept))
+    for bound in (_typical_norm(objective, release, norms, factors), length):
         images = Transform.rounding(matrix, bound)
         moments = Spectrum.released(release, weighted_gram_sum(objective, images), gram, objective.n_public)
         matrix = (moments.vectors / np.sqrt(moments.floored())).T @ images.values
-    images = Transform.rounding(matrix, length)
+    shortest = math.sqrt(0.5) if robust else 1.0
+    images = Transform.rounding(matrix, shortest * length)
     factors = _factors_of_rare_axes(release, leverage_counts(objective, images, _TABLE_BINS), table)
     return Transform.rounding(factors[:, np.newaxis] * images.values, length)
 
 
-def _typical_norm(objective: Objective, release: Releaser, multiplier: float, unit: float) -> float:
+def _column_factors(objective: Objective, release: Releaser, multiplier: float) -> Array:
+    """Factors, powers of 4, that make columns as long as the bound on the rows.
+
+    A column's size is that which 5 % of its entries reach, if so many stand out from noise.
+    """
+    counts = magnitude_counts(objective, _MAGNITUDE_BINS)
+    noise = multiplier * counts.sensitivity(release.neighbors) * math.sqrt(_MAGNITUDE_BINS)
+    reaching = release.gaussian_sum(counts, multiplier).cumsum(axis=1)
+    reached = reaching > np.maximum(Newton.LONG_ROWS * reaching[:, -1:], Newton.LONG_DEVIATIONS * noise)
+    factors = 4.0 ** reached.argmax(axis=1)
+    intercept = 4.0 ** min(max(math.floor(math.log(objective.row_norm, 4.0)), 0), _MAGNITUDE_BINS - 1)
+    return np.append(factors, intercept)[: objective.dimension]
+
+
+def _typical_norm(objective: Objective, release: Releaser, multiplier: float, factors: Array) -> float:
     """A norm that at most 5 % of the rows exceed, according to a noisy histogram."""
-    bound = unit * objective.row_norm
-    counts = norm_counts(objective, _NORM_BINS, Transform.scaling(np.full(objective.dimension, unit), bound))
+    bound = float(factors.min()) * objective.row_norm * math.sqrt(len(factors))
+    counts = norm_counts(objective, _NORM_BINS, Transform.scaling(factors, bound))
     noise = multiplier * counts.sensitivity(release.neighbors)
     reaching = release.gaussian_sum(counts, multiplier).cumsum()
     reached = reaching > max(

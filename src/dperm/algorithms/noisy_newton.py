@@ -23,9 +23,10 @@ from dperm.algorithms.defaults.constants import Newton
 from dperm.algorithms.defaults.noisy_newton import NoisyNewtonSchedule, noisy_newton_schedule
 from dperm.algorithms.fit import Callback, Fit
 from dperm.algorithms.inference import Estimates, InferenceResult
-from dperm.algorithms.newton_spectra import Covariance, Spectrum, whitened_images
+from dperm.algorithms.newton_spectra import Covariance, Spectrum, unexplained, whitened_images
 from dperm.algorithms.requirements import needs
 from dperm.errors import InferenceWarning, warn_caller
+from dperm.losses import Huber, Loss
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
@@ -55,6 +56,7 @@ def noisy_newton(
     steps: int | None = None,
     omit: Sequence[int] | None = None,
     effects: bool = False,
+    names: Sequence[str] | None = None,
     neighbors: str | None = None,
     ledger: PrivacyLedger | None = None,
     random_state: RandomState = None,
@@ -84,13 +86,15 @@ def noisy_newton(
         inverse proportion; from 0.5 to 100. Noise grows with it. If the model is misspecified, estimates are
         those for the weighted records. By default 1.5 with model-based standard errors, 3 with robust ones.
     steps : int, optional
-        Number of gradient steps before Newton's method starts.
+        Number of rough Newton steps before the last two.
     omit : sequence of int, optional
         Public numbers of columns whose weights stay 0: the reference level of each factor, if there is an
         intercept. The weights of other levels are differences to it. Without a reference level only
         differences are determined.
     effects : bool
         Whether to release average marginal effects as well; logistic loss only.
+    names : sequence of str, optional
+        Names of the weights, for warnings; by default x1, x2, ... and the intercept.
     neighbors : {"add_or_remove", "replace_one"}, optional
         Neighbouring relation; by default the ledger's, and "add_or_remove" without a ledger.
     ledger : PrivacyLedger, optional
@@ -114,8 +118,9 @@ def noisy_newton(
     Warns
     -----
     InferenceWarning
-        If more than 3 % of the records, by a released count, have a weight below 1: if the model is
-        misspecified, estimates are those for the weighted records.
+        If weights are not determined; if the method has not converged, as on separable data; and if more
+        records, by a released count, have a weight below 1 than may matter, when the model does not hold:
+        estimates are those for the weighted records.
 
     Notes
     -----
@@ -123,8 +128,9 @@ def noisy_newton(
 
     A standard error that could be 1.5 times as large, if the Hessian were as small as its noise allows, is
     reported as that large. If it could be twice as large, the interval is refused (NaN); usually this
-    concerns rare levels only. With a column for each category and an intercept, levels are not determined but
-    differences are: see :meth:`InferenceResult.contrasts`.
+    concerns rare levels only, and the other weights are those of a model without them. What noise cannot
+    explain of the last step counts as a possible error, too. With a column for each category and an
+    intercept, levels are not determined but differences are: see :meth:`InferenceResult.contrasts`.
 
     Examples
     --------
@@ -146,10 +152,10 @@ def noisy_newton(
         objective, epsilon, delta, neighbors=neighbors, ledger=ledger, random_state=random_state,
         callback=callback,
     ) as fit:  # fmt: skip
-        return _noisy_newton(fit, _schedule(fit, given))
+        return _noisy_newton(fit, _schedule(fit, given), names)
 
 
-def _noisy_newton(fit: Fit, schedule: NoisyNewtonSchedule) -> InferenceResult:
+def _noisy_newton(fit: Fit, schedule: NoisyNewtonSchedule, names: Sequence[str] | None) -> InferenceResult:
     objective, n = fit.objective, fit.n
     noise = _noise_multipliers(fit, schedule)
     _check_feasible(fit, schedule, noise)
@@ -157,54 +163,54 @@ def _noisy_newton(fit: Fit, schedule: NoisyNewtonSchedule) -> InferenceResult:
     release = fit.open("noisy_newton", fit.budget(), schedule)
 
     # 1. whitened coordinates, and weights of the rows in them
-    first = {name: noise[name] for name in ("norms", "gram", "table")}
-    images = whitened_images(objective, release, _kept(fit, schedule), schedule.leverage, **first)
-    sums = _Sums(fit, release, images)
-    smoothness = objective.loss.smoothness(1.0)
+    first = {name: noise[name] for name in ("columns", "norms", "gram", "table")}
+    images = whitened_images(
+        objective,
+        release,
+        _kept(fit, schedule),
+        schedule.leverage,
+        robust=schedule.covariance == "robust",
+        **first,
+    )
+    sums = _Sums(fit, release, objective, images)
 
-    # 2. gradient steps, averaged over the later half, and a rough Newton step
-    theta = np.zeros(len(images.values))
-    path = []
-    for _ in range(schedule.steps):
-        theta = theta - sums.gradient(theta, noise["pilot"]) / smoothness
-        path.append(theta)
-    theta = np.mean(path[schedule.steps // 2 :], axis=0)
-    rough = sums.hessian(theta, noise["rough"])
-    pilot = theta - rough.solve(sums.gradient(theta, noise["rough"]), floor=1.0)
+    # 2. rough Newton steps, for Huber's loss with thresholds that fall to its own
+    pilot = np.zeros(len(images.values))
+    for loss in _losses(objective.loss, schedule.steps):
+        there = replace(sums, objective=objective.with_loss(loss))
+        rough = there.hessian(pilot, noise["pilot"])
+        pilot = pilot - rough.solve(there.gradient(pilot, noise["pilot"]), floor=1.0)
 
     # 3. two Newton steps with the same Hessian
     hessian = sums.hessian(pilot, noise["hessian"])
     once = pilot - hessian.solve(sums.gradient(pilot, noise["first"]))
-    twice = once - hessian.solve(sums.gradient(once, noise["second"]))
+    last = sums.gradient(once, noise["second"])
+    twice = once - hessian.solve(last)
     first_weight, second_weight = (
         each / (Newton.FIRST + Newton.SECOND) for each in (Newton.FIRST, Newton.SECOND)
     )
     theta = first_weight * once + second_weight * twice
     evaluated = first_weight * pilot + second_weight * once
 
-    # 4. covariance from sampling and from noise
+    # 4. covariance from sampling and from noise, and what may be wrong beyond it
     spread, down_weighted = _spread_of_gradients(sums, theta, hessian, schedule, noise)
     longest = weighted_gradient_bounds(objective, images)[0] * fit.neighbors.sum_factor
-    of_gradients = math.hypot(first_weight * noise["first"], second_weight * noise["second"]) * longest / n
-    noisy = of_gradients**2 * np.eye(len(theta)) + hessian.noise_times(evaluated - theta)
-    covariance = Covariance(hessian, spread / n, noisy, images.values.T)
+    size = longest / n * np.eye(len(theta))
+    of_gradients = math.hypot(first_weight * noise["first"], second_weight * noise["second"])
+    noisy = (of_gradients * size) ** 2 + hessian.noise_times(evaluated - theta)
+    of_last = (math.hypot(noise["first"], noise["second"]) * size) ** 2 + hessian.noise_times(once - pilot)
+    doubt = unexplained(last, of_last)
+    covariance = Covariance(hessian, spread / n, noisy, np.outer(doubt, doubt), images.values.T)
     effects = _marginal_effects(sums, theta, covariance, noise["effects"]) if schedule.effects else None
 
     result = fit.result(
         images.values.T @ theta,
         "Newton's method, Gaussian noise on counts and second moments of the rows and on sums of Hessians "
         "and of gradients, with long rows down-weighted in whitened coordinates",
-        n_iter=schedule.steps + 3,
+        n_iter=schedule.steps + 2,
     )
-    if down_weighted - 2.0 * noise["residuals"] / n > Newton.MANY_ROWS:
-        warn_caller(
-            f"about {min(down_weighted, 1.0):.1%} of the records weigh less than 1, as their rows are long: "
-            "if the model does not hold for all records alike, estimates are those of the weighted records. "
-            f"A larger leverage (here {schedule.leverage:g}) gives more records full weight, but adds noise",
-            InferenceWarning,
-        )
     whole, sampling, cautious = covariance.through(covariance.to_weights)
-    return InferenceResult(
+    found = InferenceResult(
         **vars(result),
         covariance=whole,
         sampling_covariance=sampling,
@@ -212,9 +218,63 @@ def _noisy_newton(fit: Fit, schedule: NoisyNewtonSchedule) -> InferenceResult:
         effects=effects,
         down_weighted=down_weighted,
     )
+    step = covariance.to_weights @ hessian.solve(doubt)
+    _warn(found, np.abs(step), schedule, down_weighted - 2.0 * noise["residuals"] / n, names)
+    return found
+
+
+def _warn(
+    found: InferenceResult,
+    step: Array,
+    schedule: NoisyNewtonSchedule,
+    down_weighted: float,
+    names: Sequence[str] | None,
+) -> None:
+    """Say what is not settled, not determined, or of weighted records.
+
+    `step` is what noise cannot explain of the last step, `down_weighted` the least number of such records.
+    """
+    moved = float(np.max(np.abs(step) / np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))))
+    if moved > Newton.SETTLED:
+        warn_caller(
+            f"not converged: the last of {schedule.steps + 2} Newton steps moved a weight by {moved:.2g} "
+            "standard errors. Intervals that may be off by more than 1.7 are refused. On separable data it "
+            "never converges; else pass a larger steps=",
+            InferenceWarning,
+        )
+    if refused := found.not_determined(names):
+        more = f" and {len(refused) - 8} more" if len(refused) > 8 else ""
+        warn_caller(
+            f"not determined, by the data or as far as the noise lets it be known: {', '.join(refused[:8])}"
+            f"{more}. They have no interval, and all other weights are those of a model without them",
+            InferenceWarning,
+        )
+    n, many = float(found.privacy.public["n"]), Newton.MANY_ROWS
+    if schedule.covariance == "robust":
+        d = len(found.coef) - len(schedule.omit)
+        many = Newton.MANY_LENGTHS / math.sqrt(schedule.leverage * d * n)
+    if down_weighted > many:
+        warn_caller(
+            f"about {min(found.down_weighted, 1.0):.2%} of the records weigh less than 1, as their rows are "
+            "long: if the model does not hold for all records alike, estimates are those of the weighted "
+            f"records. A larger leverage (here {schedule.leverage:g}) gives more records full weight, but "
+            "adds noise",
+            InferenceWarning,
+        )
 
 
 # -- before the charge ---------------------------------------------------------------------------------------
+
+
+def _losses(loss: Loss, steps: int) -> list[Loss]:
+    """The loss of each rough Newton step.
+
+    A step of Huber's loss moves predictions by a few thresholds. The first one is of least squares.
+    """
+    if not isinstance(loss, Huber):
+        return [loss] * steps
+    first = min(loss.target_bound, Newton.MOST_THRESHOLDS * loss.threshold)
+    return [replace(loss, threshold=max(loss.threshold, first * 0.5**step)) for step in range(steps)]
 
 
 def _schedule(fit: Fit, given: Mapping[str, Any]) -> NoisyNewtonSchedule:
@@ -237,11 +297,11 @@ def _noise_multipliers(fit: Fit, schedule: NoisyNewtonSchedule) -> dict[str, flo
     """Noise multipliers by release, which together use up the budget; 0 for none."""
     robust, labels = schedule.covariance == "robust", fit.objective.loss.classification
     plan = {  # number of releases, and their share of the budget in mu^2, up to a factor
+        "columns": (1, Newton.COLUMNS),
         "norms": (1, Newton.NORMS),
         "gram": (2, Newton.GRAM),
         "table": (1, Newton.TABLE),
-        "pilot": (schedule.steps, Newton.PILOT),
-        "rough": (2, Newton.ROUGH),
+        "pilot": (2 * schedule.steps, Newton.PILOT),
         "hessian": (1, Newton.HESSIAN),
         "first": (1, Newton.FIRST),
         "residuals": (1, Newton.RESIDUALS if robust or labels else Newton.SCALE_OF_RESIDUALS),
@@ -272,7 +332,7 @@ def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: dict[str, fl
     check.clip_norm("the clip that the loss implies", objective.loss.lipschitz(length))
     check_weighted_sums(objective, images)
     bound, grid = weighted_gradient_bounds(objective, images)
-    largest = max(noise["pilot"], noise["rough"], noise["first"], noise["second"])
+    largest = max(noise["pilot"], noise["first"], noise["second"])
     gaussian_scale(largest * fit.neighbors.sum_factor * bound, grid)
     relative = noise["hessian"] * math.sqrt(fit.neighbors.sum_factor) * length**2
     lost = relative * math.sqrt(2.0 * d) / fit.n
@@ -296,11 +356,8 @@ class _Sums:
 
     fit: Fit
     release: Releaser
+    objective: Objective
     images: Transform
-
-    @property
-    def objective(self) -> Objective:
-        return self.fit.objective
 
     def weights(self, theta: Array) -> Array:
         return self.images.values.T @ theta

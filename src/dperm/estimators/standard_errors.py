@@ -186,13 +186,15 @@ class WithStandardErrors:
     _design: FittedDesign
     inference_: InferenceResult | None
 
-    def conf_int(self, level: float = 0.95) -> NDArray[np.float64]:
+    def conf_int(self, level: float = 0.95, *, alpha: float | None = None) -> NDArray[np.float64]:
         """Confidence intervals of the weights: those of ``coef_``, then that of ``intercept_``.
 
         Parameters
         ----------
         level : float
-            Coverage probability of each interval.
+            Coverage probability of each interval, at least 0.5.
+        alpha : float, optional
+            ``1 - level``, in place of it.
 
         Returns
         -------
@@ -218,7 +220,7 @@ class WithStandardErrors:
         >>> (low < [4.0, -4.0, 0.0]) & ([4.0, -4.0, 0.0] < high)
         array([ True,  True,  True])
         """
-        return self._inference().conf_int(level)
+        return self._inference().conf_int(level, alpha=alpha)
 
     def summary(self, level: float = 0.95) -> str:
         """A printable table of the weights with standard errors, z, p and confidence intervals.
@@ -258,19 +260,20 @@ class WithStandardErrors:
         return self.inference_
 
     def _names_of_weights(self) -> list[str] | None:
-        if self._design.schema is not None:
-            names = list(self._design.schema.feature_names)
-        elif hasattr(self, "feature_names_in_"):
-            names = [str(name) for name in self.feature_names_in_]
-        else:
-            return None
-        return names + [INTERCEPT] * self._design.fit_intercept
+        return self._names_with(self._design.schema)
+
+    def _names_with(self, schema: Schema | None) -> list[str] | None:
+        names = getattr(self, "feature_names_in_", None) if schema is None else schema.feature_names
+        return None if names is None else [*map(str, names), *[INTERCEPT] * bool(self.fit_intercept)]
 
     def _options_of_solver(self) -> Any:
-        """The given options, with the reference levels of a schema as the default of `omit`."""
-        if self.solver != "noisy_newton" or self.schema is None or "omit" in (self.solver_options or {}):
+        """The given options; by default with the names of the weights, and reference levels to omit."""
+        if self.solver != "noisy_newton":
             return self.solver_options
-        return {"omit": reference_levels(self.schema, self.fit_intercept), **(self.solver_options or {})}
+        own: dict[str, Any] = {"names": self._names_with(self.schema)}
+        if self.schema is not None:
+            own["omit"] = reference_levels(self.schema, self.fit_intercept)
+        return own | dict(self.solver_options or {})
 
     def _keep_inference(self, result: FitResult) -> None:
         self.inference_ = result if isinstance(result, InferenceResult) else None

@@ -313,11 +313,17 @@ class Newton:
     """`noisy_newton`."""
 
     LEVERAGE, ROBUST_LEVERAGE, MOST_LEVERAGE = 1.5, 3.0, 100.0
-    LEAST_STEPS, STEPS, MOST_STEPS = 16.0, 2.0, 64.0  # per threshold of Huber's loss in the target bound
+    STEPS = 8  # rough Newton steps
+    MOST_THRESHOLDS = 2.0**20  # of Huber's loss, in the first step's
+    BY_CHANCE = 1e-3  # probability that noise alone is taken for more
     MANY_ROWS = 0.03  # down-weighted records that are warned of
+    # With robust standard errors: these, times the row norm, over sqrt(n) move a weight by half a standard
+    # error if their residuals average a quarter of the root mean square.
+    MANY_LENGTHS = 4.0
+    SETTLED = 1.0  # standard errors that the last step may move a weight, beyond what noise explains
     MOST_LOST = 3.0  # inverse of the noise, relative to the Hessian, that leaves an interval
     # Fractions of the budget, up to a factor.
-    NORMS, GRAM, TABLE, PILOT, ROUGH, HESSIAN = 0.01, 0.12, 0.02, 0.08, 0.07, 0.12
+    COLUMNS, NORMS, GRAM, TABLE, PILOT, HESSIAN = 0.01, 0.01, 0.12, 0.02, 0.15, 0.12
     FIRST, SECOND, RESIDUALS, SCALE_OF_RESIDUALS, SQUARES, EFFECTS = 0.15, 0.43, 0.01, 0.02, 0.15, 0.05
     LONG_ROWS, LONG_DEVIATIONS = (
         0.05,

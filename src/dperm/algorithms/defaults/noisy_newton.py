@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,16 +42,16 @@ def noisy_newton_schedule(problem: PublicProblem, covariance: str = "auto") -> N
 
     Notes
     -----
-    A gradient step of Huber's loss moves predictions by its threshold at most: there are enough steps to
-    reach the target bound.
+    The thresholds of steps for Huber's loss fall by factors of 2, from the target bound to its own.
     """
     loss = problem.loss
     if covariance == "auto":
         covariance = "model" if loss.classification else "robust"
-    thresholds = 0.0 if loss.classification else loss.target_bound / loss.lipschitz(1.0)
+    thresholds = 1.0 if loss.classification else loss.target_bound / loss.lipschitz(1.0)
+    halvings = math.ceil(math.log2(min(max(thresholds, 1.0), Newton.MOST_THRESHOLDS)))
     return NoisyNewtonSchedule(
         covariance=covariance,
         leverage=Newton.LEVERAGE if covariance == "model" else Newton.ROBUST_LEVERAGE,
-        steps=round(min(max(Newton.LEAST_STEPS, Newton.STEPS * thresholds), Newton.MOST_STEPS)),
+        steps=Newton.STEPS + halvings,
         omit=[],
     )
