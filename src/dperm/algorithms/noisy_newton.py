@@ -152,7 +152,7 @@ def noisy_newton(
         objective, epsilon, delta, neighbors=neighbors, ledger=ledger, random_state=random_state,
         callback=callback,
     ) as fit:  # fmt: skip
-        return _noisy_newton(fit, _schedule(fit, given), names)
+        return _noisy_newton(fit, _schedule(fit, given), _names(fit, names))
 
 
 def _noisy_newton(fit: Fit, schedule: NoisyNewtonSchedule, names: Sequence[str] | None) -> InferenceResult:
@@ -291,6 +291,15 @@ def _schedule(fit: Fit, given: Mapping[str, Any]) -> NoisyNewtonSchedule:
     if schedule.effects and not objective.loss.classification:
         raise ValueError("effects=True, average marginal effects, needs the logistic loss")
     return schedule
+
+
+def _names(fit: Fit, names: Sequence[str] | None) -> list[str] | None:
+    """The names; ValueError unless there is one for each weight."""
+    count = fit.objective.dimension
+    listed = isinstance(names, Sequence | np.ndarray) and not isinstance(names, str)
+    if names is None or (listed and len(names) == count and all(isinstance(each, str) for each in names)):
+        return None if names is None else list(names)
+    raise ValueError(f"names must be a list of {count} strings, one for each weight, got {names!r}")
 
 
 def _noise_multipliers(fit: Fit, schedule: NoisyNewtonSchedule) -> dict[str, float]:
