@@ -66,6 +66,11 @@ def indicators(rng: np.random.Generator, n: int, d: int) -> Array:
     return np.asarray(rng.random((n, d)) < np.geomspace(0.03, 0.4, d), dtype=np.float64)
 
 
+def lognormal(rng: np.random.Generator, n: int, d: int) -> Array:
+    """Entries of 0 to 5, half of them below 0.05."""
+    return np.minimum(rng.lognormal(0.0, 1.3, (n, d)) / 20.0, 5.0)
+
+
 @dataclass(frozen=True)
 class Design:
     """How records are generated, and how they are fitted."""
@@ -78,16 +83,21 @@ class Design:
     signal: float = 1.5  # norm of the weights
     intercept: float = -0.5
     looseness: float = 1.0  # factor on the bound on the rows
+    smaller: float = 1.0  # factor by which the first column is smaller than the others
+    target_bound: float = 8.0
     residuals: str = "normal"
     wrong: bool = False  # whether the true function is curved, against the model
+    concave: bool = False  # whether it is then logarithmic
     options: dict[str, Any] = field(default_factory=dict)
 
     def records(self, rng: np.random.Generator, n: int, weights: Array) -> tuple[Array, Array]:
         """Rows with a final 1, and targets."""
         X = np.column_stack([self.rows(rng, n, self.d), np.ones(n)])
         predictions = X @ weights
+        X[:, 0] /= self.smaller
         if self.wrong:
-            predictions = predictions + 1.5 * X[:, 0] ** 2 - 0.8 * X[:, 1] * X[:, 0]
+            curved = np.log(X[:, 0]) if self.concave else 1.5 * X[:, 0] ** 2 - 0.8 * X[:, 1] * X[:, 0]
+            predictions = predictions + curved
         if self.loss == "logistic":
             return X, np.where(rng.random(n) < expit(predictions), 1.0, -1.0)
         errors = rng.standard_t(3, n) / 3**0.5 if self.residuals == "t3" else rng.normal(size=n)
@@ -97,7 +107,7 @@ class Design:
 
     def objective(self, X: Array, y: Array) -> Objective:
         """The objective, with the bound on the rows that the columns imply."""
-        loss = Huber(1.2, target_bound=8.0) if self.loss == "huber" else "logistic"
+        loss = Huber(1.2, self.target_bound) if self.loss == "huber" else "logistic"
         norm_of_rows = np.sqrt(1.0 + sum(np.max(X[:, :-1] ** 2, axis=0)))
         return Objective(
             loss, X[:, :-1].copy(), y, row_norm=self.looseness * norm_of_rows, fit_intercept=True, n_threads=1
@@ -126,6 +136,13 @@ DESIGNS = {
     "unequal residuals": Design(AR5, 20_000, 5, 1.0, "huber", residuals="unequal"),
     "normal residuals, model": Design(AR5, 20_000, 5, 1.0, "huber", options={"covariance": "model"}),
     "regression, wrong": Design(uniform(0.0), 50_000, 5, 1.0, "huber", wrong=True),
+    "rare positives": Design(uniform(0.0), 100_000, 5, 1.0, signal=2.5, intercept=-5.6),
+    "strong, more": Design(uniform(0.0), 100_000, 5, 1.0, signal=14.0),
+    "small column": Design(one_factor(0.6), 100_000, 3, 1.0, smaller=1e4),
+    "lognormal, wrong": Design(
+        lognormal, 100_000, 3, 1.0, intercept=3.0, wrong=True, concave=True, options={"covariance": "robust"}
+    ),
+    "far mean": Design(uniform(0.0), 20_000, 3, 1.0, "huber", intercept=80.0, target_bound=100.0),
 }
 
 
@@ -136,7 +153,10 @@ def exact(objective: Objective, X: Array) -> tuple[Array, Array]:
         p = X @ w
         slope, curvature = loss.derivative(p, y), loss.second_derivative(p, y)
         hessian = (X * curvature[:, np.newaxis]).T @ X
-        w = w - np.linalg.lstsq(hessian, X.T @ slope, rcond=1e-9)[0]
+        step = np.linalg.lstsq(hessian, X.T @ slope, rcond=1e-9)[0]
+        w = w - step
+        if (np.abs(step) < 1e-9).all():
+            break
     scale = 1.0 if loss.classification else np.mean(slope**2) / np.mean(curvature)
     return w, np.sqrt(np.maximum(scale * np.diag(np.linalg.pinv(hessian, rcond=1e-9)), 0.0))
 
@@ -163,8 +183,8 @@ class Coverage:
         )
 
 
-def measured(design: Design, runs: int, seed: int) -> Coverage:
-    """Coverage over that many runs."""
+def measured(design: Design, runs: int, seed: int, widths: int = 25) -> Coverage:
+    """Coverage over that many runs, and widths in the first few."""
     rng = np.random.default_rng(seed)
     found, spent = [], 0.0
     for run in range(runs):
@@ -174,7 +194,7 @@ def measured(design: Design, runs: int, seed: int) -> Coverage:
         w[design.options.get("omit", [])] = 0.0
         X, y = design.records(rng, design.n, w)
         objective = design.objective(X, y)
-        true = w
+        true = w * np.append(design.smaller, np.ones(len(w) - 1))
         if design.wrong:
             if run % 20 == 0:
                 fixed = w
@@ -185,7 +205,7 @@ def measured(design: Design, runs: int, seed: int) -> Coverage:
         begun = time.perf_counter()
         result = noisy_newton(objective, design.epsilon, 1e-6, random_state=seed + run, **design.options)
         spent += time.perf_counter() - begun
-        found.append(_compared(design, result, true, X, objective, widths=run < 25))
+        found.append(_compared(design, result, true, X, objective, widths=run < widths))
     return Coverage(*(np.array(each) for each in zip(*found, strict=True)), seconds=spent / runs)
 
 

@@ -27,7 +27,7 @@ FEW = {"steps": 3, "generations": 3, "rounds": 4, "splits": 3, "passes": 1, "max
 
 def problem_for(name, n=60, d=2, **keywords):
     """An objective that the algorithm can minimise."""
-    if name == "noisy_newton":  # refuses fewer records: noise would leave no interval
+    if name == "noisy_newton":  # refuses fewer records: noise would leave few intervals
         n, keywords = max(n, 2000), {"l2": 0.0, **keywords}
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d))

@@ -78,7 +78,7 @@ COMBINATIONS = {
         {"omit": [2]},
         {"omit": ["x"]},
         ({"delta": 0.0}, "delta"),
-        ({"epsilon": 0.01}, "noise would leave no interval"),
+        ({"epsilon": 0.01}, "noise would leave few intervals"),
     ],
     "privgene": [
         {"decay": 1.5},

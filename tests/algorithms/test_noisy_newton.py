@@ -177,6 +177,15 @@ def test_intervals_cover(name):
     assert 0.9 < np.nanmean(covered) < 0.99
 
 
+@pytest.mark.parametrize("name", ["rare positives", "small column", "lognormal, wrong", "far mean"])
+def test_intervals_cover_where_steps_weights_or_bounds_might_bias_them(name):
+    """At least 90 % of the intervals that are given, with a false-alarm probability of 1e-6."""
+    covered = inference_coverage.measured(inference_coverage.DESIGNS[name], runs=8, seed=5, widths=0).covered
+    known = ~np.isnan(covered)
+    assert known.mean() > 0.3
+    assert np.nansum(covered) >= binom.ppf(FALSE_ALARM, known.sum(), 0.9)
+
+
 # The designs of ``bench/inference_coverage.py`` that take seconds; the whole table takes an hour.
 IN_SECONDS = ["small", "rare level", "t3 residuals, .4", "unequal residuals", "normal residuals, model"]
 
@@ -219,6 +228,29 @@ def test_factor_levels_are_refused_but_their_contrasts_are_not(epsilon):
     text = result.summary(["age", "a", "b", "c", "const"], contrasts={"b - c": np.array([0, 0, 1, -1, 0])})
     assert text.count("not determined") == 5  # four weights, and the note
     assert "b - c" in text
+
+
+def test_weights_that_are_not_determined_are_named_at_the_fit():
+    objective = objective_of(*with_factor(20_000))
+    with pytest.warns(InferenceWarning, match=r"not determined.*: a, b, c, const\. They"):
+        noisy_newton(objective, 1.0, 1e-6, names=["age", "a", "b", "c", "const"], random_state=0)
+
+
+def test_separable_records_are_refused():
+    X, _ = records(100_000)
+    y = np.where(X @ [1.0, -1.0, 0.5] > 0.0, 1.0, -1.0)
+    with pytest.warns(InferenceWarning, match=r"not converged|not determined.*x1, x2, x3"):
+        result = noisy_newton(objective_of(X, y), 1.0, 1e-6, random_state=0)
+    assert np.isnan(result.conf_int()[:3]).all()
+
+
+def test_too_few_steps_are_noticed():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (100_000, 3))
+    y = np.where(rng.random(len(X)) < expit(X @ [2.0, -1.0, 0.0] - 5.5), 1.0, -1.0)
+    with pytest.warns(InferenceWarning, match="not converged"):
+        result = noisy_newton(objective_of(X, y), 1.0, 1e-6, steps=1, random_state=0)
+    assert np.isnan(result.conf_int()[[0, 3]]).all()
 
 
 def test_uncertain_standard_errors_are_conservative_or_refused():
@@ -289,5 +321,7 @@ def test_bad_contrasts_names_and_levels_are_refused(matrix):
         result.contrasts(matrix)
     with pytest.raises(ValueError, match="name 4 weights"):
         result.summary(["a"])
-    with pytest.raises(ValueError, match="level"):
-        result.conf_int(95)
+    for level in (95, 0.05):
+        with pytest.raises(ValueError, match=r"level must be at least 0\.5"):
+            result.conf_int(level)
+    np.testing.assert_array_equal(result.conf_int(alpha=0.1), result.conf_int(0.9))

@@ -68,7 +68,7 @@ def test_unmet_requirements_are_refused_before_the_charge(name, loss, reason):
     [
         ({"loss": "squared_hinge"}, {}, "logistic or huber loss only"),
         ({"l2": 0.1}, {}, "l2 = 0"),
-        ({"n_public": 40}, {}, "noise would leave no interval"),
+        ({"n_public": 40}, {}, "noise would leave few intervals"),
         ({"loss": "huber"}, {"effects": True}, "effects"),
         ({"fit_intercept": False}, {"omit": [0, 1]}, "omit must leave a column"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,29 +106,29 @@ def whitened_images(
     release: Releaser,
     kept: Array,
     leverage: float,
+    noise: Mapping[str, float],
     *,
     robust: bool,
-    columns: float,
-    norms: float,
-    gram: float,
-    table: float,
 ) -> Transform:
-    """Whiten by two noisy Gram matrices, the second in the coordinates of the first.
+    """Whiten scaled columns by two noisy Gram matrices, the second in the coordinates of the first.
 
     `kept` has a unit row for each of the k columns to use; images of squared norm above ``leverage k`` are
-    down-weighted. `norms`, `gram` and `table` are the noise multipliers of a histogram of row norms, of each
-    Gram matrix, and of a table of the axes along which the longest rows lie.
+    down-weighted. `noise` has the noise multipliers of counts of the columns' magnitudes, of a histogram of
+    row norms ("norms"), of each Gram matrix, and of a table of the axes along which the longest rows lie:
+    those of a weight below 1/2, or below 1 if estimates should be `robust` to a wrong model.
     """
     unit = 2.0 ** -math.ceil(math.log2(objective.row_norm))  # entries have sizes up to about 1
-    factors = unit * _column_factors(objective, release, columns)
+    factors = unit * _column_factors(objective, release, noise["columns"])
     matrix, length = kept * factors, math.sqrt(leverage * len(kept))
-    for bound in (_typical_norm(objective, release, norms, factors), length):
+    for bound in (_typical_norm(objective, release, noise["norms"], factors), length):
         images = Transform.rounding(matrix, bound)
-        moments = Spectrum.released(release, weighted_gram_sum(objective, images), gram, objective.n_public)
+        moments = Spectrum.released(
+            release, weighted_gram_sum(objective, images), noise["gram"], objective.n_public
+        )
         matrix = (moments.vectors / np.sqrt(moments.floored())).T @ images.values
     shortest = math.sqrt(0.5) if robust else 1.0
     images = Transform.rounding(matrix, shortest * length)
-    factors = _factors_of_rare_axes(release, leverage_counts(objective, images, _TABLE_BINS), table)
+    factors = _factors_of_rare_axes(release, leverage_counts(objective, images, _TABLE_BINS), noise["table"])
     return Transform.rounding(factors[:, np.newaxis] * images.values, length)
 
 

@@ -163,23 +163,18 @@ def _noisy_newton(fit: Fit, schedule: NoisyNewtonSchedule, names: Sequence[str] 
     release = fit.open("noisy_newton", fit.budget(), schedule)
 
     # 1. whitened coordinates, and weights of the rows in them
-    first = {name: noise[name] for name in ("columns", "norms", "gram", "table")}
+    robust = schedule.covariance == "robust"
     images = whitened_images(
-        objective,
-        release,
-        _kept(fit, schedule),
-        schedule.leverage,
-        robust=schedule.covariance == "robust",
-        **first,
+        objective, release, _kept(fit, schedule), schedule.leverage, noise, robust=robust
     )
     sums = _Sums(fit, release, objective, images)
 
     # 2. rough Newton steps, for Huber's loss with thresholds that fall to its own
     pilot = np.zeros(len(images.values))
-    for loss in _losses(objective.loss, schedule.steps):
-        there = replace(sums, objective=objective.with_loss(loss))
-        rough = there.hessian(pilot, noise["pilot"])
-        pilot = pilot - rough.solve(there.gradient(pilot, noise["pilot"]), floor=1.0)
+    for step, loss in enumerate(_losses(objective.loss, schedule.steps)):
+        there, multiplier = replace(sums, objective=objective.with_loss(loss)), noise[f"step {step}"]
+        rough = there.hessian(pilot, multiplier)
+        pilot = pilot - rough.solve(there.gradient(pilot, multiplier), floor=1.0)
 
     # 3. two Newton steps with the same Hessian
     hessian = sums.hessian(pilot, noise["hessian"])
@@ -305,12 +300,15 @@ def _names(fit: Fit, names: Sequence[str] | None) -> list[str] | None:
 def _noise_multipliers(fit: Fit, schedule: NoisyNewtonSchedule) -> dict[str, float]:
     """Noise multipliers by release, which together use up the budget; 0 for none."""
     robust, labels = schedule.covariance == "robust", fit.objective.loss.classification
+    growing = Newton.GROWTH ** np.arange(
+        schedule.steps, dtype=np.float64
+    )  # the first steps may be the roughest
     plan = {  # number of releases, and their share of the budget in mu^2, up to a factor
         "columns": (1, Newton.COLUMNS),
         "norms": (1, Newton.NORMS),
         "gram": (2, Newton.GRAM),
         "table": (1, Newton.TABLE),
-        "pilot": (2 * schedule.steps, Newton.PILOT),
+        **{f"step {k}": (2, share) for k, share in enumerate(Newton.PILOT * growing / growing.sum())},
         "hessian": (1, Newton.HESSIAN),
         "first": (1, Newton.FIRST),
         "residuals": (1, Newton.RESIDUALS if robust or labels else Newton.SCALE_OF_RESIDUALS),
@@ -329,7 +327,7 @@ def _noise_multipliers(fit: Fit, schedule: NoisyNewtonSchedule) -> dict[str, flo
 
 
 def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: dict[str, float]) -> None:
-    """ValueError if sums cannot be formed or noise would leave no interval, from public numbers alone.
+    """ValueError if sums cannot be formed or noise would leave few intervals, from public numbers alone.
 
     Weighted second moments of whitened rows are at most 1, and their Hessian is at most the smoothness.
     """
@@ -338,19 +336,22 @@ def _check_feasible(fit: Fit, schedule: NoisyNewtonSchedule, noise: dict[str, fl
     kept = _kept(fit, schedule)
     d, length = len(kept), math.sqrt(schedule.leverage * len(kept))
     images = Transform.rounding(kept, length)
-    check.clip_norm("the clip that the loss implies", objective.loss.lipschitz(length))
-    check_weighted_sums(objective, images)
-    bound, grid = weighted_gradient_bounds(objective, images)
-    largest = max(noise["pilot"], noise["first"], noise["second"])
-    gaussian_scale(largest * fit.neighbors.sum_factor * bound, grid)
+    largest = max(noise["step 0"], noise["first"], noise["second"])
+    for loss in (_losses(objective.loss, schedule.steps)[0], objective.loss):
+        there = objective.with_loss(loss)
+        check.clip_norm("the clip that the loss implies", loss.lipschitz(length))
+        check_weighted_sums(there, images)
+        bound, grid = weighted_gradient_bounds(there, images)
+        gaussian_scale(largest * fit.neighbors.sum_factor * bound, grid)
     relative = noise["hessian"] * math.sqrt(fit.neighbors.sum_factor) * length**2
     lost = relative * math.sqrt(2.0 * d) / fit.n
-    if not lost * Newton.MOST_LOST < 1.0:
+    needed = Newton.MOST_LOST_OF_LABELS if objective.loss.classification else Newton.MOST_LOST
+    if not lost * needed < 1.0:
         raise ValueError(
-            f"the noise would leave no interval: relative to the largest Hessian of {d} weights it is "
-            f"{lost:.2g} for n_public = {fit.n} and epsilon = {fit.epsilon:g}, and has to be below 1/3. It "
-            f"takes at least {math.ceil(fit.n * lost * Newton.MOST_LOST):,} records, fewer columns, or a "
-            "larger epsilon"
+            f"the noise would leave few intervals: relative to the largest Hessian of {d} weights it is "
+            f"{lost:.2g} for n_public = {fit.n} and epsilon = {fit.epsilon:g}, and has to be below "
+            f"1/{needed:g}. It takes at least {math.ceil(fit.n * lost * needed):,} records, fewer columns, "
+            "or a larger epsilon"
         )
 
 

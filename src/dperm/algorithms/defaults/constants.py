@@ -313,15 +313,18 @@ class Newton:
     """`noisy_newton`."""
 
     LEVERAGE, ROBUST_LEVERAGE, MOST_LEVERAGE = 1.5, 3.0, 100.0
-    STEPS = 8  # rough Newton steps
+    STEPS, GROWTH = 6, 1.5  # rough Newton steps, and factor from one's part of the budget to the next one's
+    ACCURACY, MORE_STEPS = 8000.0, 6  # one more for each doubling of n mu / d beyond that
     MOST_THRESHOLDS = 2.0**20  # of Huber's loss, in the first step's
     BY_CHANCE = 1e-3  # probability that noise alone is taken for more
     MANY_ROWS = 0.03  # down-weighted records that are warned of
-    # With robust standard errors: these, times the row norm, over sqrt(n) move a weight by half a standard
-    # error if their residuals average a quarter of the root mean square.
+    # With robust standard errors this over sqrt(leverage d n): so many move a weight by half a standard error
+    # if their residuals average a quarter of the root mean square.
     MANY_LENGTHS = 4.0
     SETTLED = 1.0  # standard errors that the last step may move a weight, beyond what noise explains
-    MOST_LOST = 3.0  # inverse of the noise, relative to the Hessian, that leaves an interval
+    # Inverse of the noise, relative to the largest Hessian, at which most intervals of balanced records are
+    # given; logistic Hessians are smaller than the largest.
+    MOST_LOST, MOST_LOST_OF_LABELS = 3.0, 5.0
     # Fractions of the budget, up to a factor.
     COLUMNS, NORMS, GRAM, TABLE, PILOT, HESSIAN = 0.01, 0.01, 0.12, 0.02, 0.15, 0.12
     FIRST, SECOND, RESIDUALS, SCALE_OF_RESIDUALS, SQUARES, EFFECTS = 0.15, 0.43, 0.01, 0.02, 0.15, 0.05

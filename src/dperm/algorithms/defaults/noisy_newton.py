@@ -42,16 +42,19 @@ def noisy_newton_schedule(problem: PublicProblem, covariance: str = "auto") -> N
 
     Notes
     -----
-    The thresholds of steps for Huber's loss fall by factors of 2, from the target bound to its own.
+    Rarer positives and stronger signals, which many records with little noise can tell, need more steps. The
+    thresholds of steps for Huber's loss fall by factors of 2, from the target bound to its own.
     """
     loss = problem.loss
     if covariance == "auto":
         covariance = "model" if loss.classification else "robust"
     thresholds = 1.0 if loss.classification else loss.target_bound / loss.lipschitz(1.0)
+    accuracy = problem.n * problem.mu / problem.dimension / Newton.ACCURACY
+    more = round(math.log2(min(max(accuracy, 1.0), 2.0**Newton.MORE_STEPS)))
     halvings = math.ceil(math.log2(min(max(thresholds, 1.0), Newton.MOST_THRESHOLDS)))
     return NoisyNewtonSchedule(
         covariance=covariance,
         leverage=Newton.LEVERAGE if covariance == "model" else Newton.ROBUST_LEVERAGE,
-        steps=Newton.STEPS + halvings,
+        steps=Newton.STEPS + more + halvings,
         omit=[],
     )
