@@ -300,9 +300,8 @@ def _names(fit: Fit, names: Sequence[str] | None) -> list[str] | None:
 def _noise_multipliers(fit: Fit, schedule: NoisyNewtonSchedule) -> dict[str, float]:
     """Noise multipliers by release, which together use up the budget; 0 for none."""
     robust, labels = schedule.covariance == "robust", fit.objective.loss.classification
-    growing = Newton.GROWTH ** np.arange(
-        schedule.steps, dtype=np.float64
-    )  # the first steps may be the roughest
+    # of the last steps each is more accurate than the one before
+    growing = Newton.GROWTH ** np.maximum(np.arange(schedule.steps) + Newton.STEPS - schedule.steps, 0.0)
     plan = {  # number of releases, and their share of the budget in mu^2, up to a factor
         "columns": (1, Newton.COLUMNS),
         "norms": (1, Newton.NORMS),
