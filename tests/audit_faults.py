@@ -302,7 +302,7 @@ CONFIGURATIONS = {
         # depend on the label
         {"steps": 3, "leverage": 0.5},
         (halved_noise, understated_images),
-        epsilon=6.0,  # refuses so few records for less
+        trainings=4800,
         kind="opposite",
         share=0.3,
     ),

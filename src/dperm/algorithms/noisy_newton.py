@@ -213,8 +213,8 @@ def _noisy_newton(fit: Fit, schedule: NoisyNewtonSchedule, names: Sequence[str] 
         effects=effects,
         down_weighted=down_weighted,
     )
-    step = covariance.to_weights @ hessian.solve(doubt)
-    _warn(found, np.abs(step), schedule, down_weighted - 2.0 * noise["residuals"] / n, names)
+    unsettled = covariance.to_weights @ hessian.solve(doubt)
+    _warn(found, np.abs(unsettled), schedule, down_weighted - 2.0 * noise["residuals"] / n, names)
     return found
 
 
@@ -301,13 +301,14 @@ def _noise_multipliers(fit: Fit, schedule: NoisyNewtonSchedule) -> dict[str, flo
     """Noise multipliers by release, which together use up the budget; 0 for none."""
     robust, labels = schedule.covariance == "robust", fit.objective.loss.classification
     # of the last steps each is more accurate than the one before
-    growing = Newton.GROWTH ** np.maximum(np.arange(schedule.steps) + Newton.STEPS - schedule.steps, 0.0)
+    equal = schedule.steps - Newton.STEPS
+    growing = [Newton.GROWTH ** max(step - equal, 0) for step in range(schedule.steps)]
     plan = {  # number of releases, and their share of the budget in mu^2, up to a factor
         "columns": (1, Newton.COLUMNS),
         "norms": (1, Newton.NORMS),
         "gram": (2, Newton.GRAM),
         "table": (1, Newton.TABLE),
-        **{f"step {k}": (2, share) for k, share in enumerate(Newton.PILOT * growing / growing.sum())},
+        **{f"step {k}": (2, Newton.PILOT * each / sum(growing)) for k, each in enumerate(growing)},
         "hessian": (1, Newton.HESSIAN),
         "first": (1, Newton.FIRST),
         "residuals": (1, Newton.RESIDUALS if robust or labels else Newton.SCALE_OF_RESIDUALS),

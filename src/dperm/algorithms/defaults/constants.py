@@ -324,7 +324,7 @@ class Newton:
     SETTLED = 1.0  # standard errors that the last step may move a weight, beyond what noise explains
     # Inverse of the noise, relative to the largest Hessian, at which most intervals of balanced records are
     # given; logistic Hessians are smaller than the largest.
-    MOST_LOST, MOST_LOST_OF_LABELS = 3.0, 5.0
+    MOST_LOST, MOST_LOST_OF_LABELS = 3.0, 3.5
     # Fractions of the budget, up to a factor.
     COLUMNS, NORMS, GRAM, TABLE, PILOT, HESSIAN = 0.01, 0.01, 0.12, 0.02, 0.15, 0.12
     FIRST, SECOND, RESIDUALS, SCALE_OF_RESIDUALS, SQUARES, EFFECTS = 0.15, 0.43, 0.01, 0.02, 0.15, 0.05
