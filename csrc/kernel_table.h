@@ -86,7 +86,7 @@ struct pass {
     int upper;            /* replace loss'' by an upper bound, see loss_derivatives.h */
     const double *matrix; /* has n_out columns */
     int64_t n_out;
-    const double *column_scales; /* n_columns + intercept; or NULL */
+    const double *column_scales, *column_shifts; /* n_columns + intercept; or NULL */
     int64_t n_bins;
 
     /* Rows seen through `matrix`, see below. */
@@ -171,7 +171,8 @@ static inline double intercept_of(const struct dense_rows *rows, const double *w
  * a_i = min(1, row_norm / norms[i]) sqrt(loss''(p_i)), at most inner_clip / norms[i]. Without w the
  * square root is 1. With target_factor > 0 a last column holds round(target_factor e_i / grid) for
  * e_i = y_i - target_centre clamped to [-target_limit, target_limit].
- * With column_scales s the row is t_i = min(1, row_norm / norms[i]) (s_j (x_i, 1)_j)_j instead:
+ * With column_scales s and column_shifts c (NULL: 0) the row is instead
+ * t_i = min(1, row_norm / norms[i]) (s_j (x_i, 1)_j - c_j)_j:
  * V_ij = round(a_i t_ij / grid), a_i = sqrt(loss''(p_i)), at most inner_clip / ||t_i||; where that
  * bound scales a row down it scales the target down, too. Before rounding V_i without that column
  * has norm at most inner_clip / grid (1 + 2^-50 + (n_columns + 16) 2^-52). inner_clip / grid and
@@ -196,7 +197,7 @@ static inline double intercept_of(const struct dense_rows *rows, const double *w
  * shorter ones. Edges have a relative error of at most 2^-28.
  *
  * magnitude_counts: out[j, k] += floor(1 / (grid sqrt(m_i))) for rows whose entry j, of n_columns,
- * scaled with the row, has a magnitude in inner_clip (4^-(k + 1), 4^-k]; m_i is the number of such
+ * scaled with the row, has a magnitude in inner_clip (2^-(k + 1), 2^-k]; m_i is the number of such
  * entries of the row. The first of the n_bins bins includes all larger entries; smaller ones are
  * not counted.
  *

@@ -13,7 +13,7 @@ from dperm import Objective
 from dperm.accounting.subsampling import Sampling
 from dperm.algorithms import noisy_descent
 from dperm.audit.neighbours import LinearData
-from dperm.losses import Absolute, Loss, SquaredError
+from dperm.losses import Loss, SquaredError
 from dperm.losses.weighted import Weighted
 from dperm.mechanisms import batches
 from dperm.mechanisms.hooks import replace_noise
@@ -124,8 +124,7 @@ understated_gram = understated_sensitivity("gram_sum", 4)
 understated_sums = understated_sensitivity("regression_sums", 4)
 understated_images = understated_sensitivity("weighted_gram_sum", 4)
 understated_scores = understated_sensitivity("coordinate_loss_sums", 4)
-heavy_label, heavy_slope = heavy_record("label_sum"), heavy_record("slope_sum")
-heavy_distance = heavy_record("distance_counts")
+heavy_label = heavy_record("label_sum")
 
 
 @fault_in(Minimisation, "train_perturbed")
@@ -311,8 +310,8 @@ CONFIGURATIONS = {
         (halved_noise, understated_gram),
         loss=SquaredError(1.0),
     ),
-    "preconditioned_gd": Configuration(
-        {"steps": 3, "clip": 0.1, "moments": "gram", "share": 0.5},
+    "whitened_gd": Configuration(
+        {"steps": 3, "clip": 0.1},
         (halved_noise, skipped_mapped_clip, understated_gram),
     ),
 }
@@ -348,18 +347,6 @@ OTHER_CLAIMS = {
             method="zcdp",
             trainings=600,
             share=0.02,
-        ),
-    ),
-    # Nearly all of the budget is spent on the constant prediction of real targets.
-    "constant": (
-        "preconditioned_gd",
-        "add_or_remove",
-        Configuration(
-            {"label_share": 0.9, "norm_share": 0.0, "column_share": 0.0, "moments": "none", "steps": 1},
-            (halved_noise, heavy_slope, heavy_distance),
-            loss=Absolute(target_bound=1.0),
-            fit_intercept=True,
-            trainings=1200,
         ),
     ),
     # Second moments and Hessians of rows in learned coordinates.

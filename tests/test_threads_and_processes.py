@@ -276,7 +276,7 @@ def in_threads(function, arguments, n_threads=6):
         return list(pool.map(call, arguments))
 
 
-@pytest.mark.parametrize("algorithm", [algorithms.noisy_gd, algorithms.dp_agd, algorithms.preconditioned_gd])
+@pytest.mark.parametrize("algorithm", [algorithms.noisy_gd, algorithms.dp_agd, algorithms.whitened_gd])
 def test_fits_share_an_objective_and_a_ledger(algorithm):
     objective = Objective("logistic", *data(), n_threads=2)
     seeds = range(6)

@@ -94,15 +94,17 @@ ALWAYS_INLINE void NAME(put_row)(const struct dense_rows *rows, const REAL *rest
     }
 }
 
-/* A row of the panel: t_j = factor * (x, 1)_j * scales[j], not rounded; returns ||t||. */
+/* A row of the panel: t_j = factor * ((x, 1)_j * scales[j] - shifts[j]), not rounded; returns
+ * ||t||. */
 ALWAYS_INLINE double NAME(put_scaled_row)(const struct dense_rows *rows, const REAL *restrict x,
-                                          double factor, const double *restrict scales,
+                                          double factor, const struct pass *pass,
                                           double *restrict place) {
+    const double *restrict scales = pass->column_scales, *restrict shifts = pass->column_shifts;
     const int64_t n_columns = rows->n_columns, width = n_columns + rows->intercept;
     double partial[PANEL_LANES] = {0.0}, total = 0.0;
     for (int64_t j = 0; j < width; j++) {
         const double entry = j < n_columns ? (double)x[j] : 1.0;
-        const double value = factor * entry * scales[j];
+        const double value = factor * (shifts ? entry * scales[j] - shifts[j] : entry * scales[j]);
         place[j / PANEL_LANES * PANEL_UNIT + j % PANEL_LANES] = value;
         partial[j % PANEL_LANES] += value * value;
     }
@@ -160,7 +162,7 @@ static void NAME(fill_panel)(const struct dense_rows *rows, int64_t first, int64
             double *place = panel->entries + (done + i) * PANEL_LANES;
             if (pass->column_scales) {
                 const double length = NAME(put_scaled_row)(
-                    rows, block.row[i], counts ? block.scale[i] : 0.0, pass->column_scales, place);
+                    rows, block.row[i], counts ? block.scale[i] : 0.0, pass, place);
                 const double bounded = bounded_factor(factor, length, bound);
                 const double share = bounded < factor ? bounded / factor : 1.0;
                 round_row(panel->width, bounded, share * target, place);

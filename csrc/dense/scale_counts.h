@@ -29,8 +29,8 @@ static void NAME(norms_scaled)(const struct dense_rows *rows, int64_t begin, int
         struct NAME(block) block;
         NAME(read_block)(rows, first, end - first, &panel.layout, &panel.scratch, &block);
         for (int i = 0; i < ROWS_PER_BLOCK && first + i < end; i++)
-            norms_out[first + i - begin] = NAME(put_scaled_row)(rows, block.row[i], block.scale[i],
-                                                                pass->column_scales, panel.entries);
+            norms_out[first + i - begin] =
+                NAME(put_scaled_row)(rows, block.row[i], block.scale[i], pass, panel.entries);
     }
 }
 
@@ -44,9 +44,9 @@ static void NAME(norm_counts)(const struct dense_rows *rows, int64_t begin, int6
         for (int i = 0; i < ROWS_PER_BLOCK; i++) {
             if (!(block.norm[i] <= DBL_MAX))
                 continue;
-            const double length = NAME(put_scaled_row)(rows, block.row[i], block.scale[i],
-                                                       pass->column_scales, panel.entries) /
-                                  pass->inner_clip;
+            const double length =
+                NAME(put_scaled_row)(rows, block.row[i], block.scale[i], pass, panel.entries) /
+                pass->inner_clip;
             const int64_t k = bin_of_magnitude(length * length, pass->n_bins);
             counts[k < pass->n_bins ? k : pass->n_bins - 1]++;
         }
@@ -67,7 +67,7 @@ static void NAME(magnitude_counts)(const struct dense_rows *rows, int64_t begin,
             int64_t n_found = 0;
             for (int64_t j = 0; j < rows->n_columns && block.norm[i] <= DBL_MAX; j++) {
                 const double magnitude = fabs((double)block.row[i][j]) * unit;
-                const int64_t k = bin_of_magnitude(magnitude, 2 * n_bins) / 2;
+                const int64_t k = bin_of_magnitude(magnitude, n_bins);
                 found[n_found] = j * n_bins + k;
                 n_found += k < n_bins;
             }

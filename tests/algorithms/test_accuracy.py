@@ -8,7 +8,7 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 import dperm
-from dperm.algorithms import dp_agd, noisy_gd, preconditioned_gd
+from dperm.algorithms import dp_agd, noisy_gd, whitened_gd
 
 FOLDER = os.environ.get("DPERM_DATA", "")
 pytestmark = pytest.mark.skipif(
@@ -34,9 +34,9 @@ def splits():
         (noisy_gd, 0.1, 82.3),
         (noisy_gd, 0.4, 83.5),
         (noisy_gd, 1.6, 84.2),
-        (preconditioned_gd, 0.1, 82.8),
-        (preconditioned_gd, 0.4, 84.2),
-        (preconditioned_gd, 1.6, 84.9),
+        (whitened_gd, 0.1, 82.8),
+        (whitened_gd, 0.4, 84.2),
+        (whitened_gd, 1.6, 84.9),
         pytest.param(dp_agd, 0.1, 79.5, marks=pytest.mark.slow),
         pytest.param(dp_agd, 0.4, 82.3, marks=pytest.mark.slow),
         pytest.param(dp_agd, 1.6, 83.8, marks=pytest.mark.slow),

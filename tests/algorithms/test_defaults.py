@@ -20,7 +20,7 @@ def problem(l2=0.0, mu=0.1, loss=None, **public):
     return PublicProblem(5_000, 20, mu, loss or Logistic(), 3.0, l2, **public)
 
 
-@pytest.mark.parametrize("solver", ["noisy_gd", "dp_sgd", "dp_lssgd", "preconditioned_gd"])
+@pytest.mark.parametrize("solver", ["noisy_gd", "dp_sgd", "dp_lssgd", "whitened_gd"])
 def test_more_budget_is_no_worse_where_columns_tell_little(solver):
     """With a clip in proportion to the budget, noise would cost the same, or more in the longer run."""
     rng = np.random.default_rng(0)
@@ -44,7 +44,7 @@ def test_more_budget_is_no_worse_where_columns_tell_little(solver):
     assert more - best < 2.0 * (little - best)
 
 
-@pytest.mark.parametrize("solver", ["dp_agd", "dp_sgd_gradient", "noisy_gd", "preconditioned_gd"])
+@pytest.mark.parametrize("solver", ["dp_agd", "dp_sgd_gradient", "noisy_gd", "whitened_gd"])
 def test_quantiles_are_not_drawn_to_the_median_by_clipping(solver):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(3000, 5)) / math.sqrt(5.0), rng.uniform(size=3000)
@@ -53,7 +53,7 @@ def test_quantiles_are_not_drawn_to_the_median_by_clipping(solver):
     assert np.mean(y < X @ coef[:-1] + coef[-1]) == pytest.approx(0.9, abs=0.04)
 
 
-@pytest.mark.parametrize("solver", ["dp_agd", "dp_sgd", "noisy_gd", "preconditioned_gd", "rrpsgd"])
+@pytest.mark.parametrize("solver", ["dp_agd", "dp_sgd", "noisy_gd", "whitened_gd", "rrpsgd"])
 def test_two_values_at_the_bound_are_not_drawn_to_the_commoner_one(solver):
     """Under a ridge term residuals stay long, and clipped ones would have an optimum far from theirs."""
     rng = np.random.default_rng(0)

@@ -15,7 +15,6 @@ from dperm.algorithms import (
     dp_sgd_gradient,
     noisy_gd,
     nonprivate,
-    preconditioned_gd,
     private_start,
     rrpsgd,
 )
@@ -41,7 +40,6 @@ LOSSES = [
     Power(1.5, **BOUND),
 ]
 SHORT = {
-    "preconditioned_gd": {"steps": 1},
     "noisy_gd": {"steps": 1},
     "dp_agd": {"max_iter": 1, "accountant": "gdp"},
     "dp_sgd": {"steps": 1, "sampling": "poisson"},
@@ -49,10 +47,7 @@ SHORT = {
     "dp_sgd_gradient": {"steps": 1, "batch_size": 500},
     "rrpsgd": {"rounds": 2, "batch_size": 500},
 }
-LEARNERS = {
-    each.__name__: each
-    for each in (preconditioned_gd, noisy_gd, dp_agd, dp_sgd, dp_lssgd, dp_sgd_gradient, rrpsgd)
-}
+LEARNERS = {each.__name__: each for each in (noisy_gd, dp_agd, dp_sgd, dp_lssgd, dp_sgd_gradient, rrpsgd)}
 learners = pytest.mark.parametrize("algorithm", LEARNERS.values(), ids=LEARNERS)
 
 
@@ -96,12 +91,10 @@ def test_without_much_noise_it_is_the_best_constant(loss):
     def risk(constant):
         return float(np.mean(loss.value(np.full(len(y), constant), y)))
 
-    tiny = {"step_size": 1e-9, "moments": "none", "shrinkage": 0.0}
-    result, (found,), _ = constants_of(preconditioned_gd, objective, 100.0, **tiny)
+    _, (found,), _ = constants_of(noisy_gd, objective, 100.0, learn_scales=True)
     best = minimize_scalar(risk, bounds=(-2.0, 2.0), method="bounded", options={"xatol": 1e-9})
-    assert result.coef[-1] == pytest.approx(found.prediction, abs=1e-6)
     assert risk(found.prediction) - best.fun < 0.02 * (risk(0.0) - best.fun)
-    assert abs(found.prediction - best.x) < 0.05
+    assert abs(found.prediction - best.x) < 0.06
 
 
 @learners
@@ -148,29 +141,6 @@ def test_no_constant_is_sought_where_there_is_none(objective):
     result, found, _ = constants_of(noisy_gd, objective, 1.0, learn_scales=True)
     assert not found
     assert result.privacy.public["label_share"] == 0.0
-
-
-def test_noise_that_cannot_be_drawn_is_refused_before_the_charge():
-    (objective, _), ledger = skewed(Absolute(**BOUND), n=100), Ledger(1.0, 1e-6)
-    with pytest.raises(ValueError, match="that much noise"):
-        preconditioned_gd(objective, 0.01, 1e-9, label_share=1e-9, learn_scales=False, ledger=ledger)
-    assert ledger.spent == 0
-
-
-def test_a_fit_far_from_zero_profits():
-    """Targets about 1 that hardly vary: without the constant most of the budget goes into the intercept."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(4000, 10))
-    y = 1.0 + 0.05 * X[:, 0] + 0.02 * rng.normal(size=4000)
-    objective = Objective(Absolute(**BOUND), X, y, row_norm=5.0, fit_intercept=True)
-    share = {"label_share": 0.0, "norm_share": 0.02, "column_share": 0.0}
-    best = objective.value(nonprivate(objective).coef)
-
-    def excess(**settings):
-        fits = (preconditioned_gd(objective, 0.4, 1e-6, random_state=s, **settings) for s in range(5))
-        return math.fsum(objective.value(fit.coef) - best for fit in fits)
-
-    assert excess() < 0.7 * excess(**share)
 
 
 @learners

@@ -16,7 +16,6 @@ from dperm.algorithms import (
     dp_sgd_gradient,
     noisy_gd,
     nonprivate,
-    preconditioned_gd,
     sufficient_statistics,
 )
 from dperm.algorithms.defaults.constants import Norms
@@ -37,9 +36,7 @@ def labelled(n=20_000, d=12, loose=1.0, shrunk=1.0, positives=0.5):
     return Objective("logistic", X, y, row_norm=2.0 * loose, fit_intercept=True, n_threads=1)
 
 
-IN_COORDINATES = {
-    each.__name__: each for each in (preconditioned_gd, noisy_gd, dp_agd, dp_sgd, dp_lssgd, dp_lsadam)
-}
+IN_COORDINATES = {each.__name__: each for each in (noisy_gd, dp_agd, dp_sgd, dp_lssgd, dp_lsadam)}
 LEARNERS = {**IN_COORDINATES, "dp_sgd_gradient": dp_sgd_gradient}  # which learns no scales of columns
 learners = pytest.mark.parametrize("algorithm", LEARNERS.values(), ids=LEARNERS)
 in_coordinates = pytest.mark.parametrize("algorithm", IN_COORDINATES.values(), ids=IN_COORDINATES)
@@ -86,7 +83,9 @@ def test_shares_follow_from_public_numbers(loss, intercept, n, expected):
 def test_a_loose_row_norm_costs_little(algorithm):
     tight, loose = labelled(), labelled(loose=10.0)
     reached = excess(loose, algorithm)
-    assert reached < (2.0 if algorithm in (dp_lssgd, dp_sgd_gradient) else 1.5) * excess(tight, algorithm)
+    assert reached < (2.5 if algorithm in (dp_agd, dp_lssgd, dp_sgd_gradient) else 1.5) * excess(
+        tight, algorithm
+    )
     if algorithm not in (noisy_gd, dp_agd, dp_sgd):  # which go as far as classification tolerates
         assert excess(loose, algorithm, learn_scales=False) > 3.0 * reached
 
@@ -139,25 +138,6 @@ def in_unit(unit):
     return Objective("logistic", X * unit, y, row_norm=20.0 * unit)
 
 
-@pytest.mark.parametrize("moments", ["gram", "columns", "diagonal", "none"])
-@pytest.mark.parametrize("learn", [True, False])
-@pytest.mark.parametrize("unit", [2.0**-250, 2.0**-40, 2.0**40, 2.0**490])
-def test_preconditioned_gd_is_equivariant_to_the_unit_of_the_data(unit, learn, moments):
-    """Sums of squares of extreme units are refused, which must not happen after the charge."""
-
-    def fit(unit):
-        settings = {"moments": moments, "learn_scales": learn, "steps": 9, "random_state": 0}
-        return preconditioned_gd(in_unit(unit), 1.0, 1e-6, **settings).coef
-
-    np.testing.assert_allclose(fit(unit) * unit, fit(1.0), rtol=1e-9, atol=1e-12)
-
-
-def test_the_intercept_starts_from_the_log_odds_of_rare_labels():
-    settings = {"steps": 1, "step_size": 1e-6, "tail": 0.5, "random_state": 0}
-    first = preconditioned_gd(labelled(positives=0.02), 1.0, 1e-6, **settings).coef[-1]
-    assert first == pytest.approx(math.log(0.02 / 0.98), abs=0.7)
-
-
 @learners
 @pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
 def test_releases_of_scales_have_the_stated_noise(neighbors, algorithm):
@@ -179,7 +159,6 @@ def test_releases_of_scales_have_the_stated_noise(neighbors, algorithm):
 
 
 SHORT = {
-    "preconditioned_gd": {"steps": 5},
     "noisy_gd": {"steps": 5},
     "dp_agd": {"max_iter": 2, "accountant": "gdp"},
     "dp_sgd": {"steps": 5, "sampling": "poisson"},
@@ -200,18 +179,6 @@ def test_learned_scales_make_fits_equivariant_to_the_unit_of_the_data(algorithm)
 
     for unit in (2.0**-40, 2.0**-3, 2.0**40):
         np.testing.assert_allclose(fit(unit) * unit, fit(1.0), rtol=1e-9, atol=1e-12)
-
-
-def test_the_statement_lists_settings_fixed_before_the_scales_were_learned():
-    """Whitened descent includes its relative step size; others omit settings that follow from the scales."""
-    objective = labelled(n=3000)
-    whitened, plain = (each(objective, 1.0, 1e-6, steps=5).privacy for each in (preconditioned_gd, noisy_gd))
-    assert {"step_size", "norm_share", "momentum"} <= whitened.public.keys()
-    assert "learn_scales" not in whitened.public
-    assert {"norm_share", "tail"} <= plain.public.keys()
-    assert "step_size" not in plain.public
-    assert whitened.clip > 0.0
-    assert plain.clip > 0.0
 
 
 def test_settings_in_units_of_the_data_turn_off_learned_scales():
@@ -238,13 +205,9 @@ def test_settings_in_units_of_the_data_turn_off_learned_scales():
 def test_settings_of_scales_are_checked_before_the_charge():
     ledger = Ledger(1.0, 1e-6)
     objective = Objective("hinge", np.eye(3), np.ones(3))
-    with pytest.raises(ValueError, match="label_share must be 0"):
-        preconditioned_gd(objective, 1.0, 1e-6, label_share=0.1, ledger=ledger)
     for bad in ("yes", 1, 0.5):
         with pytest.raises(ValueError, match="learn_scales must be"):
-            preconditioned_gd(objective, 1.0, 1e-6, learn_scales=bad, ledger=ledger)
-    with pytest.raises(ValueError, match="shares of scales"):
-        preconditioned_gd(objective, 1.0, 1e-6, column_share=0.6, norm_share=0.6, ledger=ledger)
+            noisy_gd(objective, 1.0, 1e-6, learn_scales=bad, ledger=ledger)
     assert ledger.spent == 0
 
 

@@ -96,11 +96,11 @@ def test_met_requirements_are_accepted():
     assert some_descent.__doc__ == "Descend."
 
 
-@pytest.mark.parametrize("name", ["preconditioned_gd", "noisy_newton", "sufficient_statistics"])
+@pytest.mark.parametrize("name", ["noisy_newton", "sufficient_statistics"])
 def test_large_square_matrices_are_warned_of_before_the_charge(name):
     loss = SquaredError(target_bound=1.0) if name == "sufficient_statistics" else "logistic"
     few, many = (Objective(loss, np.eye(3, d), LABELS, row_norm=2.0, n_public=10**7) for d in (3, 1002))
-    empty = {"ledger": Ledger(0.01, 1e-6)} | ({"moments": "gram"} if name == "preconditioned_gd" else {})
+    empty = {"ledger": Ledger(0.01, 1e-6)}
     with pytest.warns(SlowFitWarning, match="1002 x 1002"), pytest.raises(BudgetExceededError):
         getattr(algorithms, name)(many, 1.0, 1e-6, **empty)
     with warnings.catch_warnings(action="error", category=SlowFitWarning), pytest.raises(BudgetExceededError):

@@ -43,7 +43,7 @@ def test_estimators_refuse_exact_fits_with_a_ledger(ledger, settings):
     assert not hasattr(model, "coef_")
 
 
-@pytest.mark.parametrize("name", ["noisy_gd", "dp_sgd", "majority", "preconditioned_gd"])
+@pytest.mark.parametrize("name", ["noisy_gd", "dp_sgd", "majority", "whitened_gd"])
 def test_algorithms_refuse_exact_fits_with_a_ledger(ledger, name):
     objective = Objective("logistic", X, 2.0 * Y - 1.0, row_norm=2.0, fit_intercept=True)
     with pytest.raises(BudgetExceededError):

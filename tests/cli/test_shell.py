@@ -182,7 +182,7 @@ class TestFit:
             (["--set", "epsilon=9"], "it is --epsilon"),
             (["--set", "random_state=0"], "it cannot be set"),
             (["--solver", "noisy_gd", "--set", "shrink=1"], "known to neither"),
-            (["--set", "generations=3"], "['generations'] are unknown to preconditioned_gd"),
+            (["--set", "generations=3"], "['generations'] are unknown to whitened_gd"),
             (["--estimator", "lasso"], "--estimator must be one of logistic"),
             (["--target-bound", "1"], "--target-bound is for numbers"),
             (["--estimator", "ridge", "--positive", ">50K"], "are for labels"),

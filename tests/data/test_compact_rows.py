@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from dperm import Objective
-from dperm.algorithms import dp_agd, dp_sgd, noisy_gd, preconditioned_gd
+from dperm.algorithms import dp_agd, dp_sgd, noisy_gd, whitened_gd
 from dperm.data import inputs
 from dperm.losses import Softmax
 from dperm.mechanisms.batches import SecretBatches
@@ -13,7 +13,7 @@ from dperm.mechanisms.random_source import random_bits
 from dperm.mechanisms.without_privacy import release_without_privacy
 from dperm.objective.gradients import clipped_gradient_sum, mapped_gradient_sum
 from dperm.objective.losses import clipped_loss_sums, coordinate_loss_sums
-from dperm.objective.moments import gram_sum, moment_sums
+from dperm.objective.moments import column_squares, gram_sum
 from dperm.private_values.transform import Transform
 from reference.tabular_data import random_table
 
@@ -64,7 +64,7 @@ def sums_of(objective):
         "losses along a line": lambda o: clipped_loss_sums(o, w, w, [0.0, 0.1, 0.7], 1.5),
         "losses along the axes": lambda o: coordinate_loss_sums(o, w, 0.1, 1.5),
         "outer products": lambda o: gram_sum(o),
-        "moments": lambda o: moment_sums(o, 1.0),
+        "squares": lambda o: column_squares(o, Transform.scaling(np.ones(o.dimension), o.row_norm), 1.0),
         "gradients in other coordinates": lambda o: mapped_gradient_sum(o, w, CLIP, matrix),
         "a batch": lambda o: clipped_gradient_sum(
             o, w, CLIP, rows=next(SecretBatches("poisson", random_bits(1), 100, N))
@@ -114,7 +114,7 @@ def test_norms_from_before_merging_go_with_all_records():
     assert_same(merged, plain, sums_of(plain)["gradients"])
 
 
-@pytest.mark.parametrize("algorithm", [noisy_gd, preconditioned_gd])
+@pytest.mark.parametrize("algorithm", [noisy_gd, whitened_gd])
 def test_fits_are_the_same(algorithm):
     merged, plain = pair("table")
     merged._rows.compact._passes_left = 16
@@ -125,7 +125,7 @@ def test_fits_are_the_same(algorithm):
     assert coefs[0].tobytes() == coefs[1].tobytes()
 
 
-@pytest.mark.parametrize("algorithm", [noisy_gd, preconditioned_gd, dp_agd])
+@pytest.mark.parametrize("algorithm", [noisy_gd, whitened_gd, dp_agd])
 def test_a_long_fit_reads_merged_records_alone(algorithm, monkeypatch):
     """Norms kept from the first gradient would force later ones to read all records."""
     read, served = [], inputs.CompactRows.rows_for

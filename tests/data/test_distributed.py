@@ -26,8 +26,8 @@ from dperm.algorithms import (
     dp_sgd_gradient,
     dp_sgd_output,
     noisy_gd,
-    preconditioned_gd,
     rrpsgd,
+    whitened_gd,
 )
 from dperm.data.dask_rows import DistributedRows, EncodedCollection, Partition
 from dperm.data.passes import compensated_sum
@@ -223,7 +223,7 @@ def kill_all(client, objective):
 @pytest.mark.parametrize(
     ("workers", "lose", "algorithm"),
     [
-        ("client", trap_one, preconditioned_gd),
+        ("client", trap_one, whitened_gd),
         ("client", trap_one, dp_sgd),
         pytest.param("client", trap_one, noisy_gd, marks=pytest.mark.slow),
         pytest.param("client", trap_one, dp_agd, marks=pytest.mark.slow),
@@ -336,7 +336,7 @@ def test_no_block_is_sent_to_the_driver(client, monkeypatch):
     monkeypatch.setattr(tcp, "from_frames", counted)
     monkeypatch.setattr(Partition, "__init__", refuse)
     there = Objective("logistic", X, y, fit_intercept=True)
-    result = preconditioned_gd(there, 1.0, 1e-6, steps=5)
+    result = whitened_gd(there, 1.0, 1e-6, steps=5)
     batches = SecretBatches("poisson", random_bits(0), 4000, n)
     clipped_gradient_sum(there, result.coef, 0.3, rows=next(batches))
     assert result.coef.shape == (d + 1,)

@@ -24,7 +24,7 @@ from dperm.objective.counts import (
 )
 from dperm.objective.gradients import clipped_gradient_sum, mapped_gradient_sum
 from dperm.objective.losses import clipped_loss_sums, coordinate_loss_sums
-from dperm.objective.moments import gram_sum, moment_sums
+from dperm.objective.moments import column_squares, column_sums, gram_sum
 from dperm.objective.weighted_rows import (
     leverage_counts,
     residual_sums,
@@ -176,9 +176,9 @@ OF_ONE_PREDICTION = OF_EVERY_LOSS | {
     "losses from kept predictions": line_search_after_a_gradient,
     "coordinates": lambda o, w: coordinate_loss_sums(o, w, 0.1),
     "gram": lambda o, w: gram_sum(o),
-    "moments": lambda o, w: moment_sums(o, 0.7),
+    "sums": lambda o, w: column_sums(o, scaling(o.dimension)),
     "gram in coordinates": lambda o, w: gram_sum(o, transform=scaling(o.dimension)),
-    "moments in coordinates": lambda o, w: moment_sums(o, 0.7, transform=scaling(o.dimension)),
+    "squares": lambda o, w: column_squares(o, scaling(o.dimension), 0.7),
     "mapped gradient": mapped_gradient,
     "mapped gradient with kept lengths": mapped_gradient,
 }
@@ -249,7 +249,7 @@ BATCHES = {"batch_size": 64, "steps": 12}
 # Settings that make fits quick; they do not affect which kernels run.
 FITS = {
     "noisy_gd": {"steps": 8},
-    "preconditioned_gd": {"steps": 8},
+    "whitened_gd": {"steps": 8},
     "dp_agd": {"splits": 12, "n_candidates": 4},
     "noisy_newton": {"steps": 3},
     "privgene": {"generations": 4, "stride": 0.5},

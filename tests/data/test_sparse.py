@@ -14,8 +14,8 @@ from dperm.algorithms import (
     dp_sgd_gradient,
     noisy_gd,
     noisy_newton,
-    preconditioned_gd,
     privgene,
+    whitened_gd,
 )
 from dperm.data import aggregate
 from dperm.data.sparse import as_csr
@@ -270,7 +270,7 @@ def test_wide_data_train(algorithm):
     assert np.isfinite(coef).all()
 
 
-@pytest.mark.parametrize("algorithm", [preconditioned_gd, noisy_newton, privgene])
+@pytest.mark.parametrize("algorithm", [whitened_gd, noisy_newton, privgene])
 def test_what_cannot_be_done_says_so_before_anything_is_charged(algorithm):
     matrix, y = wide_problem(n_rows=200)
     ledger = Ledger(1.0, 1e-5, allow_seeded=True)

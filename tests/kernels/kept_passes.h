@@ -172,6 +172,7 @@ static void run_moments(const struct passes *passes) {
     pass.clip = 0x1p30;
     run_one(passes, &rows, "moments", pass);
     pass.column_scales = random_doubles(passes->program, d);
+    pass.column_shifts = random_doubles(passes->program, d);
     run_one(passes, &rows, "moments in coordinates", pass);
     pass.kind = PASS_gram_sum;
     run_one(passes, &rows, "products in coordinates", pass);
@@ -184,7 +185,7 @@ static void run_moments(const struct passes *passes) {
     pass.grid = 0x1p-12;
     run_one(passes, &rows, "magnitudes counted", pass);
     pass.grid = 0x1p-19;
-    pass.column_scales = NULL;
+    pass.column_scales = pass.column_shifts = NULL;
     pass.kind = PASS_norms_through;
     pass.matrix = matrix;
     pass.n_out = n_out;

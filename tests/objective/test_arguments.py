@@ -14,7 +14,7 @@ from dperm.losses import Huber
 from dperm.objective import arguments
 from dperm.objective.gradients import check_sums, clipped_gradient_sum, mapped_gradient_sum
 from dperm.objective.losses import clipped_loss_sums, coordinate_loss_sums
-from dperm.objective.moments import gram_sum, moment_sums, regression_sums
+from dperm.objective.moments import column_squares, gram_sum, regression_sums
 from dperm.private_values.transform import Transform
 from reference.exact import same
 
@@ -24,6 +24,10 @@ ZERO, IDENTITY = np.zeros(3), Transform.rounding(np.eye(3))
 
 def made(loss="logistic", **keywords):
     return Objective(loss, X, Y, **keywords)
+
+
+def plain(objective):
+    return Transform.scaling(np.ones(objective.dimension), objective.row_norm)
 
 
 NO_NUMBERS = ["1", None, True, 1j, [1.0], np.ones(2)]
@@ -84,8 +88,8 @@ def test_numbers_out_of_range(name, value):
         (lambda: clipped_loss_sums(made(), ZERO, "a", [0.0], 1.0), TypeError, "direction must hold real"),
         (lambda: clipped_loss_sums(made(), ZERO, ZERO, ["a"], 1.0), TypeError, "steps must hold real"),
         (lambda: mapped_gradient_sum(made(), ZERO, 1.0, np.eye(3)), TypeError, "Transform on a grid"),
-        (lambda: moment_sums(made(), None), TypeError, "clip must be a number, got None"),
-        (lambda: moment_sums(made(), 0.0), ValueError, "clip must be between .* got 0.0"),
+        (lambda: column_squares(made(), plain(made()), None), TypeError, "clip must be a number, got None"),
+        (lambda: column_squares(made(), plain(made()), 0.0), ValueError, "clip must be between .* got 0.0"),
         (lambda: gram_sum(made(row_norm=2.0**600)), ValueError, "need rows of norm at most"),
         (lambda: regression_sums(made(Huber()), 1.0), ValueError, "finite target_bound"),
         (lambda: gram_sum(made(Huber()), target_factor=1.0), ValueError, "finite target_bound"),
@@ -115,8 +119,7 @@ REFUSED_SUMS = {
     "losses": ({}, {"loss_clip": 1e-300}, lambda o: clipped_loss_sums(o, ZERO, ZERO, [1.0], 1e-300)),
     "gram": (many, {"gram": True}, lambda o: gram_sum(o)),
     "targets": ({}, {"gram": True, "target_factor": -1.0}, lambda o: gram_sum(o, target_factor=-1.0)),
-    "moments": (many, {"moment_clip": 1.0}, lambda o: moment_sums(o, 1.0)),
-    "small moments": ({}, {"moment_clip": 2.0**-60}, lambda o: moment_sums(o, 2.0**-60)),
+    "squares": (many, {"columns": True}, lambda o: column_squares(o, plain(o), 1.0)),
 }  # fmt: skip
 
 
@@ -133,7 +136,7 @@ def test_check_sums_refuses_what_the_sums_would_refuse(case):
 
 def test_check_sums_accepts_sums_that_can_be_formed():
     check_sums(made())
-    check_sums(made(), 0.5, 2.0, loss_clip=1.0, gram=True, target_factor=2.0, moment_clip=0.1)
+    check_sums(made(), 0.5, 2.0, loss_clip=1.0, gram=True, target_factor=2.0, columns=True)
     check_sums(made(Huber()), 0.5, gram=True)
 
 

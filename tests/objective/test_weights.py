@@ -187,7 +187,7 @@ def test_weights_of_merged_records():
     np.testing.assert_array_equal(*descents)
 
 
-DESCENDING = ["noisy_gd", "preconditioned_gd", "dp_agd", "dp_sgd", "dp_lssgd"]
+DESCENDING = ["noisy_gd", "whitened_gd", "dp_agd", "dp_sgd", "dp_lssgd"]
 OF_BATCHES = ["dp_sgd", "dp_sgd_gradient", "dp_sgd_output", "rrpsgd"]
 
 
@@ -319,7 +319,7 @@ def test_the_optimum_equals_that_of_scikit_learn_and_of_repeated_records():
     np.testing.assert_allclose(found, np.append(model.coef_, model.intercept_), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["noisy_gd", "preconditioned_gd", "dp_agd"])
+@pytest.mark.parametrize("name", ["noisy_gd", "whitened_gd", "dp_agd"])
 def test_without_noise_descents_reach_the_weighted_optimum(name):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(500, 3)), rng.choice([-1.0, 1.0], 500)
@@ -407,7 +407,7 @@ def test_passes_without_weights_are_refused():
 # -- class weights from released frequencies ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["noisy_gd", "preconditioned_gd", "dp_agd", "dp_sgd"])
+@pytest.mark.parametrize("name", ["noisy_gd", "whitened_gd", "dp_agd", "dp_sgd"])
 def test_private_class_weights_balance_the_classes(name):
     """With a large budget they are scikit-learn's "balanced" weights, up to the maximum of 10."""
     y = np.where(np.arange(4000) % 8 == 0, 1.0, -1.0)

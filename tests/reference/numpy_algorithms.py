@@ -90,8 +90,8 @@ def privgene(rows, y, rate, schedule, rng):
     return w
 
 
-def preconditioned_gd(rows, y, whitening, clip, schedule):
-    """Twin of dperm.algorithms.preconditioned_gd without noise, given the whitening matrix."""
+def whitened_gd(rows, y, whitening, clip, schedule):
+    """Twin of dperm.algorithms.whitened_gd without noise, given the whitening matrix."""
     dual, velocity, iterates = np.zeros(rows.shape[1]), 0.0, []
     for _ in range(schedule.steps):
         w = whitening @ dual

@@ -511,7 +511,7 @@ def test_fits_to_shared_records_are_those_of_each_model_alone():
     settings = [
         {"l2": 1e-3},
         {"l2": 0.1},
-        {"solver": "preconditioned_gd", "solver_options": {}, "learn_scales": False},
+        {"solver": "whitened_gd", "solver_options": {}, "learn_scales": False},
         {"fit_intercept": False},
     ]
     alone = [

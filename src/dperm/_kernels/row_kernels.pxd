@@ -66,6 +66,7 @@ cdef extern from "kernel_table.h" nogil:
         const double *matrix
         int64_t n_out
         const double *column_scales
+        const double *column_shifts
         int64_t n_bins
         int64_t image_factor
         int64_t n_images

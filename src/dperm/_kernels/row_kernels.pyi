@@ -119,7 +119,7 @@ class DenseRows:
         n_threads: int,
         target: tuple[float, float, float] | None = None,
         upper: bool = False,
-        column_scales: Reals | None = None,
+        columns: Reals | None = None,
         batch: Integers | None = None,
     ) -> Integers: ...
     def moment_sums(
@@ -128,14 +128,14 @@ class DenseRows:
         grid: float,
         clip: float,
         n_threads: int,
-        column_scales: Reals | None = None,
+        columns: Reals | None = None,
         batch: Integers | None = None,
     ) -> Integers: ...
     def norm_counts(
         self,
         inner_bound: float,
         n_bins: int,
-        column_scales: Reals,
+        columns: Reals,
         n_threads: int,
         batch: Integers | None = None,
     ) -> Integers: ...

@@ -247,37 +247,39 @@ cdef class DenseRows:
         return self.run(&value, &self.rows, n_threads)
 
     def gram_sum(self, loss_spec, w, tuple rounding not None, int n_threads, tuple target=None, bint upper=False,
-                 column_scales=None, batch=None):
+                 columns=None, batch=None):
         """Upper triangle of the sum of outer products; w is None for unweighted rows.
 
-        rounding: inner_bound and grid. target: factor, centre and limit of a last column; None for none.
+        rounding: inner_bound and grid. columns: factors and shifts, shape (2, width). target: factor, centre and limit of a last column; None for none.
         """
         cdef kernel_pass value = new_pass(PASS_gram_sum, loss_spec)
         cdef dense_rows rows = self.among(batch)
-        w, column_scales = as_doubles(w), as_doubles(column_scales)
+        w, columns = as_doubles(w), as_doubles(columns)
         self.set_weights(&value, w)
+        set_columns(&value, columns)
         value.inner_clip, value.grid = rounding
         if target is not None:
             value.target_factor, value.target_centre, value.target_limit = target
-        value.upper, value.column_scales = upper, doubles(column_scales)
+        value.upper = upper
         return self.run(&value, &rows, n_threads)
 
-    def moment_sums(self, double inner_bound, double grid, double clip, int n_threads, column_scales=None,
+    def moment_sums(self, double inner_bound, double grid, double clip, int n_threads, columns=None,
                     batch=None):
         """Sums of entries, and of squares clipped row by row."""
         cdef kernel_pass value = new_pass(PASS_moment_sums)
         cdef dense_rows rows = self.among(batch)
-        column_scales = as_doubles(column_scales)
+        columns = as_doubles(columns)
+        set_columns(&value, columns)
         value.inner_clip, value.grid, value.clip = inner_bound, grid, clip
-        value.column_scales = doubles(column_scales)
         return self.run(&value, &rows, n_threads)
 
-    def norm_counts(self, double inner_bound, int64_t n_bins, column_scales not None, int n_threads, batch=None):
+    def norm_counts(self, double inner_bound, int64_t n_bins, columns not None, int n_threads, batch=None):
         """Histogram of the row norms after scaling columns."""
         cdef kernel_pass value = new_pass(PASS_norm_counts)
         cdef dense_rows rows = self.among(batch)
-        column_scales = as_doubles(column_scales)
-        value.inner_clip, value.n_bins, value.column_scales = inner_bound, n_bins, doubles(column_scales)
+        columns = as_doubles(columns)
+        set_columns(&value, columns)
+        value.inner_clip, value.n_bins = inner_bound, n_bins
         return self.run(&value, &rows, n_threads)
 
     def magnitude_counts(self, double inner_bound, double grid, int64_t n_bins, int n_threads, batch=None):
@@ -408,6 +410,13 @@ cdef const double *doubles(array) except? NULL:
     if array is None:
         return NULL
     return <const double *>start_of(array)
+
+
+cdef int set_columns(kernel_pass *value, columns) except -1:
+    """Factors and shifts of the columns, shape (2, width), from `as_doubles`; None for neither."""
+    if columns is not None:
+        value.column_scales, value.column_shifts = doubles(columns[0]), doubles(columns[1])
+    return 0
 
 
 include "noisy_batch_sums.pxi"

@@ -42,10 +42,10 @@ from dperm.algorithms.noisy_newton import noisy_newton
 from dperm.algorithms.nonprivate import nonprivate
 from dperm.algorithms.objective_perturbation import objective_perturbation
 from dperm.algorithms.output_perturbation_gd import output_perturbation_gd
-from dperm.algorithms.preconditioned_gd import preconditioned_gd
 from dperm.algorithms.privgene import privgene
 from dperm.algorithms.rrpsgd import rrpsgd
 from dperm.algorithms.sufficient_statistics import sufficient_statistics
+from dperm.algorithms.whitened_gd import whitened_gd
 
 __all__ = [
     "Estimates",
@@ -63,10 +63,10 @@ __all__ = [
     "nonprivate",
     "objective_perturbation",
     "output_perturbation_gd",
-    "preconditioned_gd",
     "privgene",
     "rrpsgd",
     "sufficient_statistics",
+    "whitened_gd",
 ]
 
 

@@ -14,8 +14,9 @@ from dperm.algorithms.fit import Fit
 from dperm.algorithms.private_scales import ScaleNoise, after_releases
 from dperm.algorithms.private_start import Start, private_start
 from dperm.algorithms.problem import PublicProblem
+from dperm.algorithms.profile import column_scales
 from dperm.mechanisms.release import Releaser
-from dperm.objective.counts import magnitude_counts, norm_counts
+from dperm.objective.counts import norm_counts
 from dperm.objective.gradients import clipped_gradient_sum, mapped_gradient_sum
 from dperm.objective.objective import Array, Objective
 from dperm.private_values.bounded import Bounded
@@ -189,36 +190,12 @@ def _unit(row_norm: float) -> float:
 
 
 def _column_scales(fit: Fit, release: Releaser, multiplier: float) -> Array:
-    """Factors of the columns: above 1 for columns that are much smaller than the median column.
-
-    A column is detected at the largest magnitude that enough of its entries reach: 1 % of the count of the
-    fullest column, and more than 4 standard deviations of the noise, which grows with the number of bins
-    summed. As noise can delay that to any later bin, larger magnitudes that three quarters as many entries
-    reach count as well. The size of a column is the magnitude above which four fifths of its second moment
-    are found. Columns that are not detected keep the factor 1. So do those with at least half as many entries
-    of the median size: rare categories. Sizes k bins apart differ by a factor of 4^(k - 1) to 4^(k + 1).
-    """
+    """Factors of the columns: above 1 for columns that are more than two octaves below the median column."""
     objective = fit.objective
-    n_bins = Columns.BINS + math.ceil(Columns.MORE_BINS * math.log2(objective.n_columns))
-    counts = magnitude_counts(objective, n_bins)
-    noise = multiplier * counts.sensitivity(fit.neighbors) * np.sqrt(np.arange(1, n_bins + 1))
-    reaching = release.gaussian_sum(counts, multiplier).cumsum(axis=1)
-    detected = reaching > np.maximum(Columns.DETECTED * reaching.max(), Columns.DEVIATIONS * noise)
-    found = detected.any(axis=1)
-    if not found.any():
-        return np.ones(objective.n_columns)
-    first = np.take_along_axis(reaching, detected.argmax(axis=1)[:, np.newaxis], axis=1)
-    counted = detected | (reaching >= Columns.DELAYED * first)
-    entries = np.maximum.accumulate(np.where(counted, reaching, 0.0), axis=1)
-    in_bins = np.diff(entries, axis=1, prepend=0.0)
-    moment = np.cumsum(in_bins * Columns.BIN_MOMENT ** -np.arange(n_bins), axis=1)
-    size = (moment >= Columns.MOMENT * moment[:, -1:]).argmax(axis=1)  # index of a bin
-    median = int(np.quantile(size[found], 0.5, method="lower"))
-    there = np.take_along_axis(entries, size[:, np.newaxis], axis=1)[:, 0]
-    small = found & (size > median) & (there > 2.0 * reaching[:, median])
-    typical = objective.row_norm * math.sqrt(float(np.median(moment[found, -1])) / fit.n)
-    factors = np.minimum(0.5 * Columns.BIN_SIZE ** (size - median), _largest_factor(objective, typical))
-    return np.where(small, factors, 1.0)
+    sizes, seen = column_scales(fit, release, multiplier)
+    median = float(np.median(sizes[seen])) if seen.any() else 0.0
+    factors = np.clip(0.5 * median / sizes, 1.0, _largest_factor(objective, median))
+    return np.asarray(np.where(seen, factors, 1.0))
 
 
 def _largest_factor(objective: Objective, size: float) -> float:

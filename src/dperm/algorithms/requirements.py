@@ -42,10 +42,10 @@ class Needs:
         if objective.weighs_privately and not self.private_class_weight:
             return (
                 "does not release the frequencies of the classes: for class_weight='private' use noisy_gd, "
-                "preconditioned_gd, dp_sgd or dp_agd"
+                "whitened_gd, dp_sgd or dp_agd"
             )
         if self.unweighted and objective.weights is not None:
-            return "takes no weights of records or classes: use noisy_gd, preconditioned_gd or dp_sgd"
+            return "takes no weights of records or classes: use noisy_gd, whitened_gd or dp_sgd"
         if self.losses and loss.name not in self.losses:
             return f"works with the {' or '.join(self.losses)} loss only, got {loss.name}"
         if self.linear_prediction and len(objective.shape) != 1:
@@ -57,7 +57,7 @@ class Needs:
         if self.random_access and objective.n_partitions:
             return (
                 "reads single records in random order, which data in partitions do not allow: use dp_sgd "
-                "(Poisson samples), or noisy_gd or preconditioned_gd (full batches)"
+                "(Poisson samples), or noisy_gd or whitened_gd (full batches)"
             )
         if self.whole_rows and not objective.reads_whole_rows:
             return (

@@ -14,19 +14,19 @@ from rich.table import Table
 from sklearn.model_selection import train_test_split
 
 from dperm import datasets
-from dperm.algorithms import FitResult, dp_agd, majority, noisy_gd, nonprivate, preconditioned_gd
+from dperm.algorithms import FitResult, dp_agd, majority, noisy_gd, nonprivate, whitened_gd
 from dperm.cli.screen import Screen
 from dperm.objective.objective import Objective
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 DELTA = 1e-5
 PRIVATE_SOLVERS: dict[str, Callable[..., FitResult]] = {
-    "preconditioned_gd": preconditioned_gd,
+    "whitened_gd": whitened_gd,
     "noisy_gd": noisy_gd,
     "dp_agd": dp_agd,
     "majority": majority,
 }
-EXAMPLE = "preconditioned_gd", EPSILONS[1]  # the fit whose statement is shown
+EXAMPLE = "whitened_gd", EPSILONS[1]  # the fit whose statement is shown
 
 
 @dataclass

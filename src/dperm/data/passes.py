@@ -242,8 +242,8 @@ class GramSum(RowsCountedOnce):
     target_centre, target_limit : float
         A last column, if `target_factor` is positive, holds it times targets less the centre, clipped to the
         limit.
-    column_scales : ndarray or None
-        Factors applied to the columns before rows are bounded and rounded.
+    columns : (2, width) ndarray or None
+        Factors and shifts of the columns, applied before rows are bounded and rounded.
     """
 
     makes_rows_dense = "the matrix of second moments, or of second derivatives,"
@@ -255,7 +255,7 @@ class GramSum(RowsCountedOnce):
     target_centre: float = 0.0
     target_limit: float = math.inf
     upper: bool = False
-    column_scales: Array | None = None
+    columns: Array | None = None
 
     def over_batch(self, rows: KernelRows, batch: Integers | None, n_threads: int) -> Integers:
         """The triangle."""
@@ -266,7 +266,7 @@ class GramSum(RowsCountedOnce):
             n_threads,
             target=(self.target_factor, self.target_centre, self.target_limit),
             upper=self.upper,
-            column_scales=self.column_scales,
+            columns=self.columns,
             batch=batch,
         )
 
@@ -279,31 +279,31 @@ class MomentSums(RowsCountedOnce):
     inner_bound: float
     grid: float
     clip: float
-    column_scales: Array | None = None
+    columns: Array | None = None
 
     def over_batch(self, rows: KernelRows, batch: Integers | None, n_threads: int) -> Integers:
         """Both sums, shape ``(2, dimension)``."""
         bounds = self.inner_bound, self.grid, self.clip
-        return rows.moment_sums(*bounds, n_threads, column_scales=self.column_scales, batch=batch)
+        return rows.moment_sums(*bounds, n_threads, columns=self.columns, batch=batch)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class NormCounts(RowsCountedOnce):
-    """Histogram of the row norms after scaling columns, in bins of a factor of ``sqrt(2)``."""
+    """Histogram of the row norms after scaling and shifting columns, in bins of a factor of ``sqrt(2)``."""
 
     makes_rows_dense = "a histogram of the norms of scaled rows"
     inner_bound: float
     n_bins: int
-    column_scales: Array
+    columns: Array
 
     def over_batch(self, rows: KernelRows, batch: Integers | None, n_threads: int) -> Integers:
         """The counts."""
-        return rows.norm_counts(self.inner_bound, self.n_bins, self.column_scales, n_threads, batch=batch)
+        return rows.norm_counts(self.inner_bound, self.n_bins, self.columns, n_threads, batch=batch)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MagnitudeCounts(RowsCountedOnce):
-    """Histogram of magnitudes in every column, in factors of 4; the counts of a row have norm at most 1."""
+    """Histogram of magnitudes in every column, in factors of 2; the counts of a row have norm at most 1."""
 
     makes_rows_dense = "histograms of the columns"
     inner_bound: float
@@ -326,15 +326,6 @@ class TargetPass(Pass):
     def over_targets(self, targets: NDArray[Any], counts: Integers, weights: Array | None) -> Integers:
         """Sum over some targets, each with its multiplicity and the weight of its record."""
         raise NotImplementedError
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class LabelSum(TargetPass):
-    """Sum of the labels, shape ``(1,)``."""
-
-    def over_targets(self, targets: NDArray[Any], counts: Integers, weights: Array | None) -> Integers:
-        """Sum of labels times multiplicities."""
-        return np.array([np.dot(targets.astype(np.int64), counts)], dtype=np.int64)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -391,15 +382,24 @@ class DistanceCounts(TargetPass):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class ClassCounts(TargetPass):
-    """Number of records in each class."""
+class TargetCounts(TargetPass):
+    """Histogram of the targets: how many are below the first edge, between two, and from the last one on.
 
-    n_classes: int
+    Weighted records count by their weight over the largest, on `WEIGHT_GRID`.
+    """
+
+    edges: Array
+    largest_weight: float | None = None
 
     def over_targets(self, targets: NDArray[Any], counts: Integers, weights: Array | None) -> Integers:
-        """Sum of multiplicities for each class."""
-        codes = targets.astype(np.int64)
-        return np.bincount(codes, weights=counts, minlength=self.n_classes).astype(np.int64)  # below 2^53
+        """Sum of multiplicities, or of weights, for each bin."""
+        bins = np.searchsorted(self.edges, targets.astype(np.float64), side="right")
+        if self.largest_weight is not None:
+            fractions = np.ones(len(bins)) if weights is None else np.fmin(weights / self.largest_weight, 1.0)
+            counts = np.floor(fractions / WEIGHT_GRID).astype(np.int64) * counts
+        totals = np.zeros(len(self.edges) + 1, dtype=np.int64)
+        np.add.at(totals, bins, counts)
+        return totals
 
 
 # -- descents, which read the records in their own order ---------------------------------------------------

@@ -10,14 +10,10 @@ from typing import Any, NamedTuple
 
 from dperm import algorithms
 from dperm._progress import log, progress
-from dperm.accounting.gaussian import gdp_mu
 from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms.defaults.preconditioned_gd import preconditioned_gd_schedule
 from dperm.algorithms.defaults.scales import learn_scales_choice
 from dperm.algorithms.fit import FitResult
-from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.settings import close
-from dperm.data.sparse import MAX_DENSE_COLUMNS
 from dperm.estimators.input_checks import check_options
 from dperm.losses import Loss
 from dperm.objective.objective import Objective
@@ -33,13 +29,8 @@ SOLVERS: dict[str, Solver] = {
 
 #: Those with a noise that their authors published.
 PUBLISHED = tuple(
-    name
-    for name, solver in SOLVERS.items()
-    if "calibration" in inspect.signature(solver).parameters and name != "preconditioned_gd"
+    name for name, solver in SOLVERS.items() if "calibration" in inspect.signature(solver).parameters
 )
-
-#: Largest number of weights that ``solver="auto"`` whitens: sparse rows of more columns are not made dense.
-MAX_WHITENED = MAX_DENSE_COLUMNS
 
 #: ``n epsilon / dimension^1.5`` below which objective perturbation comes last with delta = 0: its proof is
 #: for gradients without a clip, and the noise on the linear term carries the minimiser far.
@@ -82,26 +73,15 @@ def choose_solver(
 
     Notes
     -----
-    `preconditioned_gd` is the default for losses of one prediction; `noisy_gd` beyond `MAX_WHITENED` weights,
-    and for real targets where the budget does not pay for whitening. With labels the two are nearly the same
-    there.
-    ``docs/decisions/solver-choice.md`` holds the scores that this rule was made on, and
-    ``tests/test_solver_choice.py`` names where another solver was clearly better. With delta = 0 noise is of
-    Laplace's kind, on the linear term (above `MIN_PURE_SIGNAL`), on the weights or on the choices.
+    `whitened_gd`, for every loss; see ``docs/decisions/solver-choice.md``. With delta = 0 noise is of Laplace's kind, on the linear term (above `MIN_PURE_SIGNAL`), on the weights or
+    on the choices.
     """
     if epsilon == math.inf:
         return "nonprivate"
-    relation = Neighbours.parse(neighbors)
     if delta == 0.0:
-        return _pure_solver(loss, n * epsilon / relation.sum_factor / dimension**1.5, objective)
-    if dimension > MAX_WHITENED or loss.n_classes is not None:
-        return "noisy_gd"
-    intercept = objective is None or objective.fit_intercept
-    problem = PublicProblem(
-        n, dimension, gdp_mu(epsilon, delta), loss, 1.0, neighbors=relation, intercept=intercept
-    )
-    whitens = preconditioned_gd_schedule(problem).moments != "none"
-    return "preconditioned_gd" if whitens or loss.classification else "noisy_gd"
+        sum_factor = Neighbours.parse(neighbors).sum_factor
+        return _pure_solver(loss, n * epsilon / sum_factor / dimension**1.5, objective)
+    return "whitened_gd"
 
 
 def pure_solvers(loss: Loss) -> list[str]:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dperm.data.passes import (
     WEIGHT_GRID,
-    ClassCounts,
     DistanceCounts,
-    LabelSum,
     MagnitudeCounts,
     NormCounts,
     SlopeSum,
+    TargetCounts,
 )
 from dperm.losses.weighted import unweighted
 from dperm.objective import moments
-from dperm.objective.arguments import clip_bound, finite_number
+from dperm.objective.arguments import clip_bound, finite_number, real_array
 from dperm.objective.exact_sums import DOUBLE_BITS, SumBounds
 from dperm.objective.hooks import private_sum
 from dperm.objective.objective import Objective
@@ -42,7 +41,8 @@ def label_sum(objective: Objective) -> Bounded:
     """
     if not objective.loss.classification or objective.loss.n_classes is not None:
         raise TypeError(f"the targets of the {objective.loss.name} loss are not labels")
-    return Bounded(objective._run(LabelSum()), grid=1.0, add_or_remove=1.0)
+    negative, positive = objective._run(TargetCounts(np.zeros(1)))
+    return Bounded(np.array([positive - negative]), grid=1.0, add_or_remove=1.0)
 
 
 @private_sum
@@ -139,6 +139,38 @@ def distance_counts(objective: Objective, prediction: float, n_bins: int) -> Bou
 
 
 @private_sum
+def target_counts(objective: Objective, edges: ArrayLike) -> Bounded:
+    """Histogram of the finite records' targets, shape ``(len(edges) + 1,)``.
+
+    The first bin counts targets below the first edge, the last one those from the last edge on.
+
+    Parameters
+    ----------
+    edges : array_like
+        Ascending.
+
+    Returns
+    -------
+    Bounded
+        Each record adds 1 to one bin; if records are weighted, its weight over the largest, rounded down.
+
+    Examples
+    --------
+    >>> from dperm import Objective
+    >>> from dperm.mechanisms import release_without_privacy
+    >>> objective = Objective("softmax", [[0.5], [-1.0], [0.2]], [0, 2, 2], n_classes=3)
+    >>> release_without_privacy(target_counts(objective, [0.5, 1.5]))
+    NOT PRIVATE ([1., 0., 2.])
+    """
+    places = real_array("edges", edges)
+    if places.ndim != 1 or not (np.diff(places) > 0.0).all():
+        raise ValueError(f"edges must be ascending numbers, got {edges!r}")
+    weights = objective.weights
+    largest, grid = (None, 1.0) if weights is None else (weights.largest, WEIGHT_GRID)
+    return _histogram(objective._run(TargetCounts(places, largest)), grid)
+
+
+@private_sum
 def class_counts(objective: Objective) -> Bounded:
     """Number of finite records of each class, shape ``(n_classes,)``.
 
@@ -152,14 +184,14 @@ def class_counts(objective: Objective) -> Bounded:
     """
     if objective.loss.n_classes is None:
         raise TypeError(f"the targets of the {objective.loss.name} loss are not class codes")
-    return _histogram(objective._run(ClassCounts(objective.loss.n_classes)))
+    return _histogram(objective._run(TargetCounts(np.arange(1, objective.loss.n_classes) - 0.5)))
 
 
 @private_sum
 def magnitude_counts(objective: Objective, n_bins: int) -> Bounded:
-    """For each column, the number of records with an entry in each of `n_bins` factors of 4.
+    """For each column, the number of records with an entry in each of `n_bins` octaves.
 
-    Bin k of column j counts ``row_norm 4^-(k + 1) < |z_ij| <= row_norm 4^-k``; smaller entries are not
+    Bin k of column j counts ``row_norm 2^-(k + 1) < |z_ij| <= row_norm 2^-k``; smaller entries are not
     counted. A record with entries in m columns counts ``1/sqrt(m)`` in each, rounded down.
 
     Returns
@@ -192,9 +224,9 @@ def norm_counts(objective: Objective, n_bins: int, transform: Transform) -> Boun
     Bounded
         Shape ``(n_bins,)``; one record counts 1 in one bin.
     """
-    row_norm, scales = moments.scaled_rows(objective, transform)
-    assert scales is not None
-    return _counts(objective._run(NormCounts(row_norm, n_bins, scales)))
+    row_norm, columns = moments.scaled_rows(objective, transform)
+    assert columns is not None
+    return _counts(objective._run(NormCounts(row_norm, n_bins, columns)))
 
 
 def _histogram(counts: NDArray[np.int64], grid: float = 1.0) -> Bounded:

@@ -34,7 +34,7 @@ def check_sums(
     loss_clip: float | None = None,
     gram: bool = False,
     target_factor: float = 0.0,
-    moment_clip: float | None = None,
+    columns: bool = False,
 ) -> None:
     """Raise ValueError unless the private sums that an algorithm needs can be formed.
 
@@ -51,8 +51,8 @@ def check_sums(
         For `clipped_loss_sums`.
     gram : bool
         For `gram_sum` or `regression_sums` with this `target_factor`, or `mapped_gradient_sum`.
-    moment_clip : float
-        For `moment_sums`.
+    columns : bool
+        For `column_sums` and `column_squares`.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def check_sums(
         objective._exact.gradients(clip_bound(clip), upper_bound("radius", radius))
     if loss_clip is not None:
         objective._exact.losses(clip_bound(loss_clip, "loss_clip"))
-    moments.check_sums(objective, gram, target_factor, moment_clip)
+    moments.check_sums(objective, gram, target_factor, columns)
 
 
 @private_sum
@@ -199,7 +199,7 @@ def mapped_gradient_sum(
     clip : float
         Positive bound on the norm of the image of one record's gradient.
     transform : Transform
-        Public and invertible, of shape ``(shape[0], shape[0])``; for softmax diagonal.
+        Public and invertible, of shape ``(shape[0], shape[0])``.
     rows, keep_predictions : optional
         As for `clipped_gradient_sum`; rows for a diagonal matrix only.
 
@@ -228,18 +228,13 @@ class MappedGradients:
     for which the norms ``||A z_i||`` are computed once, and the private sum is ``A sum_i s_i z_i``: one pass
     over the original data, then an exact product with a public matrix.
 
-    With several predictions ``w`` and ``g`` are matrices, of a column for each, and only diagonal matrices
-    ``A`` are for them. The matrix must be square, public and far from singular.
+    With several predictions ``w`` and ``g`` are matrices, of a column for each. ``A`` must be square, public
+    and far from singular.
     """
 
     def __init__(self, objective: Objective, transform: Transform) -> None:
         if not isinstance(transform, Transform) or not transform.grid:
             raise TypeError(f"transform must be a Transform on a grid, got {transform!r}")
-        if len(objective.shape) != 1 and not transform.is_diagonal:
-            raise ValueError(
-                f"the {objective.loss.name} loss has more than one linear prediction: its gradients are "
-                "mapped by a diagonal transform only"
-            )
         d = objective.shape[0]
         if transform.shape != (d, d):
             raise ValueError(f"transform must have shape ({d}, {d}), got {transform.shape}")

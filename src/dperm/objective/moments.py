@@ -85,8 +85,8 @@ def gram_sum(
     """
     centre = finite_number("target_centre", target_centre)
     target = _target_column(objective, target_factor, centre, target_limit)
-    bound, scales = scaled_rows(objective, transform)
-    integers, grid = _triangle(objective, bound, target_factor, target, centre=centre, scales=scales)
+    bound, columns = scaled_rows(objective, transform)
+    integers, grid = _triangle(objective, bound, target_factor, target, centre=centre, columns=columns)
     return bounded_triangle(integers, grid, bound, target and target * (1.0 + 2.0**-50) + grid)
 
 
@@ -130,54 +130,61 @@ def regression_sums(objective: Objective, target_factor: float) -> tuple[Bounded
 
 
 @private_sum
-def moment_sums(objective: Objective, clip: float, *, transform: Transform | None = None) -> Bounded:
-    """First and second moments of the columns: ``(K sum_i z_ij, sum_i f_i z_ij^2)``.
-
-    ``f_i = min(1, clip / ||(z_ij^2)_j||)``. ``K`` is :func:`dperm.objective.moments.mean_weight`,
-    about ``clip / row_norm``, which gives both halves about the same bound.
-
-    Parameters
-    ----------
-    clip : float
-        Positive bound on the norm of one record's vector of squares; at most ``row_norm^2`` is used.
-    transform : Transform, optional
-        As for `gram_sum`.
-
-    Returns
-    -------
-    Bounded
-        Shape ``(2 dimension,)``; one record contributes a vector of norm at most ``sqrt(2) clip``.
+def column_sums(objective: Objective, transform: Transform) -> Bounded:
+    """``sum_i t_i`` of rows in these coordinates, shape ``(shape[0],)``; sensitivity its `row_norm`.
 
     Examples
     --------
     >>> import dperm
+    >>> from dperm.mechanisms import release_without_privacy
     >>> objective = dperm.Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
-    >>> sums = moment_sums(objective, clip=1.0)
-    >>> sums.shape, round(sums.sensitivity("add_or_remove"), 3)
-    ((4,), 1.414)
+    >>> transform = Transform.scaling([2.0, 1.0], row_norm=1.5)
+    >>> release_without_privacy(column_sums(objective, transform)).round(3)
+    array([ 1., -1.])
     """
-    row_norm, scales = scaled_rows(objective, transform)
+    return _column_moments(objective, transform, transform.row_norm**2)[0]
+
+
+@private_sum
+def column_squares(objective: Objective, transform: Transform, clip: float) -> Bounded:
+    """``sum_i f_i (t_ij^2)_j`` with ``f_i = min(1, clip / ||(t_ij^2)_j||)``, shape ``(shape[0],)``.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> from dperm.mechanisms import release_without_privacy
+    >>> objective = dperm.Objective("logistic", [[0.5, 0.0], [0.0, -1.0]], [1, -1])
+    >>> transform = Transform.scaling([2.0, 1.0], row_norm=1.5)
+    >>> release_without_privacy(column_squares(objective, transform, clip=1.5)).round(3)
+    array([1., 1.])
+    """
+    return _column_moments(objective, transform, clip)[1]
+
+
+def _column_moments(objective: Objective, transform: Transform, clip: float) -> tuple[Bounded, Bounded]:
+    row_norm, columns = scaled_rows(objective, transform)
     clip, grid, inner, inner_clip = _moment_bounds(objective, clip, row_norm)
     check_overflow_of_products(objective, row_norm / grid)
-    integers = objective._run(MomentSums(inner, grid, inner_clip, scales))
-    # K row_norm <= clip, so the norm of a record's first half is bounded like that of the second.
-    integers[0] *= round(mean_weight(clip, row_norm, grid) / grid)
-    sensitivity = math.sqrt(2.0) * clip * (1.0 + 2.0**-50)
-    return Bounded(integers.ravel(), grid=grid**2, add_or_remove=sensitivity)
+    sums, squares = objective._run(MomentSums(inner, grid, inner_clip, columns))
+    slack = 1.0 + 2.0**-50
+    return (
+        Bounded(sums, grid=grid, add_or_remove=row_norm * slack),
+        Bounded(squares, grid=grid**2, add_or_remove=clip * slack, replace_one=math.sqrt(2.0) * clip * slack),
+    )
 
 
 def check_sums(
     objective: Objective,
     gram: bool,
     target_factor: float,
-    moment_clip: float | None,
+    columns: bool,
 ) -> None:
     """Raise ValueError unless these sums can be formed, from public numbers."""
     if gram:
         triangle_bounds(objective, objective.row_norm, _target_column(objective, target_factor))
-    if moment_clip is not None:
-        clip, grid, *_ = _moment_bounds(objective, moment_clip, objective.row_norm)
-        mean_weight(clip, objective.row_norm, grid)
+    if columns:
+        # Grids are relative to the bounds; squares of scaled rows are clipped to their length or less.
+        _moment_bounds(objective, 0.5 / math.sqrt(objective.dimension), 1.0)
 
 
 def _target_column(
@@ -198,7 +205,7 @@ def _target_column(
 
 
 def scaled_rows(objective: Objective, transform: Transform | None) -> tuple[float, Array | None]:
-    """Bound on the norm of a row, and factors of its entries."""
+    """Bound on the norm of a row, and the factors and shifts of its entries, shape ``(2, width)``."""
     if transform is None:
         return objective.row_norm, None
     scales = real_array("column_scales", transform.values)
@@ -209,7 +216,11 @@ def scaled_rows(objective: Objective, transform: Transform | None) -> tuple[floa
             f"column_scales must be from 2^-600 to 2^600, or 0, and of shape {shape}; got {scales}"
         )
     expected = "from 2^-256 to 2^500"
-    return number_from("row_norm", transform.row_norm, 2.0**-256, _MAX_ROW_NORM, expected), scales
+    row_norm = number_from("row_norm", transform.row_norm, 2.0**-256, _MAX_ROW_NORM, expected)
+    shifts = np.zeros(shape) if transform.shifts is None else real_array("shifts", transform.shifts)
+    if shifts.shape != shape or not (np.abs(shifts) <= 2.0**500).all():
+        raise ValueError(f"shifts must be numbers up to 2^500 of shape {shape}, got {shifts}")
+    return row_norm, np.stack([scales, shifts])
 
 
 def _moment_bounds(objective: Objective, clip: float, row_norm: float) -> tuple[float, float, float, float]:
@@ -241,12 +252,12 @@ def _triangle(
     target: float = 0.0,
     *,
     centre: float = 0.0,
-    scales: Array | None = None,
+    columns: Array | None = None,
 ) -> tuple[NDArray[np.int64], float]:
     """The triangle from the kernel, and the grid of its rows; `target` bounds the last column."""
     grid, inner = triangle_bounds(objective, bound, target)
     check_overflow_of_products(objective, max(bound, target) / grid)
-    gram = GramSum(objective.loss.kernel, None, inner, grid, column_scales=scales)
+    gram = GramSum(objective.loss.kernel, None, inner, grid, columns=columns)
     if target:
         factor = float(target_factor)
         gram = replace(gram, target_factor=factor, target_centre=centre, target_limit=target / factor)
@@ -280,16 +291,6 @@ def bound_before_rounding(bound: float, grid: float, dimension: int) -> float:
     if not inner > 0.0:
         raise ValueError(f"rows of {dimension} dimensions are too wide for exact second moments")
     return inner
-
-
-def mean_weight(clip: float, row_norm: float, grid: float) -> float:
-    """Factor of the columns' sums relative to those of squares: ``clip / row_norm``, down to the grid."""
-    steps = math.floor(clip / row_norm / grid * (1.0 - 2.0**-50))
-    if steps < 1:
-        raise ValueError(
-            f"clip must be at least {row_norm * grid:g} for sums of so many records, got {clip!r}"
-        )
-    return steps * grid
 
 
 def bounded_triangle(integers: NDArray[np.int64], grid: float, bound: float, target: float = 0.0) -> Bounded:
@@ -366,18 +367,3 @@ def _on_diagonal(width: int) -> NDArray[np.bool_]:
     rows, marks = np.arange(width), np.zeros(width * (width + 1) // 2, dtype=np.bool_)
     marks[rows * width - rows * (rows - 1) // 2] = True
     return marks
-
-
-def denoised(matrix: Array, noise: float) -> Array:
-    """An estimate of second moments from a noisy release: low rank plus diagonal.
-
-    Noise of standard deviation ``noise`` on the diagonal and ``noise / sqrt(2)`` off it has eigenvalues up to
-    ``edge = noise sqrt(2 d)``. Larger eigenvalues are kept and debiased, as an eigenvalue ``l`` of the matrix
-    appears at ``l + edge^2 / (4 l)`` (Capitaine, Donati-Martin and Feral 2009); of the rest only the diagonal
-    is used.
-    """
-    edge = noise * math.sqrt(2.0 * len(matrix))
-    values, vectors = np.linalg.eigh(matrix)
-    kept = np.where(values > edge, 0.5 * (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))), 0.0)
-    main = (vectors * kept) @ vectors.T
-    return np.asarray(main + np.diag(np.maximum(np.diag(matrix) - np.diag(main), 0.0)))

@@ -112,7 +112,7 @@ class Bounded(Unchangeable):
     def mapped(self, transform: Transform, *, add_or_remove: float | None = None) -> "Bounded":
         """The image of a vector sum under a public matrix, exact except for at most one final rounding.
 
-        A sum that is a matrix is mapped column by column, by a diagonal one only.
+        A sum that is a matrix is mapped column by column.
 
         Parameters
         ----------
@@ -122,8 +122,8 @@ class Bounded(Unchangeable):
             Largest norm of one record's image, if a better bound is known than from the norm of the matrix.
             The rounding here is added.
         """
-        if self.scores or self._integers.ndim > (2 if transform.is_diagonal else 1):
-            raise TypeError("only a vector sum has an image under a matrix")
+        if self.scores or self._integers.ndim > 2:
+            raise TypeError("only sums of vectors have images under a matrix")
         integers, shift = transform.exact_product(self._integers)
         grid = math.ldexp(self.grid * transform.grid, shift)
         if add_or_remove is None:

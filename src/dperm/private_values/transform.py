@@ -31,6 +31,8 @@ class Transform:
     grid : float
         A power of two of which all values are integer multiples, so that products with exact sums are exact;
         0 for a map of rows in floating point.
+    shifts : (d,) ndarray or None
+        Of rows in floating point: subtracted after scaling, times the entry 1 of the intercept.
     row_norm : float
         Bound on ``||t||``: longer rows are scaled down, or weighted down, to it. Infinite for that of ``z``.
     """
@@ -38,11 +40,13 @@ class Transform:
     values: Array
     grid: float = 0.0
     row_norm: float = math.inf
+    shifts: Array | None = None
 
     @classmethod
-    def scaling(cls, factors: ArrayLike, row_norm: float) -> Self:
-        """Rows scaled by factors from 2^-600 to 2^600, or 0, and bounded; in floating point."""
-        return cls(np.asarray(factors, dtype=np.float64), 0.0, row_norm)
+    def scaling(cls, factors: ArrayLike, row_norm: float, shifts: ArrayLike | None = None) -> Self:
+        """Rows scaled by factors from 2^-600 to 2^600, or 0, shifted and bounded; in floating point."""
+        moved = None if shifts is None else np.asarray(shifts, dtype=np.float64)
+        return cls(np.asarray(factors, dtype=np.float64), 0.0, row_norm, moved)
 
     @classmethod
     def powers_of_two(cls, factors: ArrayLike, largest_ratio: float, row_norm: float = math.inf) -> Self:
@@ -99,7 +103,7 @@ class Transform:
         return np.log2(self.integers).astype(np.int64)
 
     def __matmul__(self, vector: Array) -> Array:
-        """``A v``, for each column of a matrix ``v`` if the map is diagonal."""
+        """``A v``, for each column of a matrix ``v``."""
         if self.is_diagonal:
             return np.asarray(_along_rows(self.values, vector) * vector)
         return _product(self.integers, vector) * self.grid
@@ -108,7 +112,7 @@ class Transform:
         """``A^T v``."""
         if self.is_diagonal:
             return self @ vector
-        return np.asarray(np.einsum("ij,i->j", self.integers, vector) * self.grid)
+        return np.asarray(np.einsum("ij,i...->j...", self.integers, vector) * self.grid)
 
     @cached_property
     def singular_values(self) -> tuple[float, float]:
@@ -142,7 +146,7 @@ class Transform:
 
 def _product(matrix: Array, vector: Array) -> Array:
     """``matrix @ vector`` without BLAS, whose threads keep spinning and take cores from the next pass."""
-    return np.asarray(np.einsum("ij,j->i", matrix, vector), dtype=np.float64)
+    return np.asarray(np.einsum("ij,j...->i...", matrix, vector), dtype=np.float64)
 
 
 def _along_rows(values: NDArray[Any], array: NDArray[Any]) -> NDArray[Any]:

@@ -236,5 +236,5 @@ def affordable(
     raise NotAdditive(
         f"a candidate's fit is accounted by {entry.accountant!r}, and its cost at epsilon={epsilon:.3g} is "
         "not one of mu^2 or rho: use a solver with full-batch Gaussian noise, such as 'noisy_gd' or "
-        "'preconditioned_gd'"
+        "'whitened_gd'"
     )

@@ -348,3 +348,39 @@ class NonPrivate:
     BIASES = tuple(10.0**-k for k in range(1, 9))  # of successive smoothed losses, in losses at 0
     PRECISION = 1e-16  # of L-BFGS
     RAMP = 8.0  # the bias of a ramp of curvature c is jump^2 / (8 c)
+
+
+class Profile:
+    """What `whitened_gd` learns before it starts."""
+
+    FALSE_ALARM = 1e-4  # of all comparisons of a release with its noise
+    OCTAVES, OCTAVES_ABOVE = (
+        32,
+        1,
+    )  # of a histogram of magnitudes; between the first that is seen and the bound
+    UNSEEN, UNSEEN_COLUMN = 0.5, 0.8  # share of entries that may be above the first octave that is seen
+    CENTRED = 2.0  # a mean is subtracted if it is this many standard deviations from 0
+    LENGTHS = 40  # factors of sqrt(2) in a histogram of lengths
+    LONG_ROWS = 0.02  # share of the rows that the learned length shortens
+    TARGET_BINS, ZOOMS = 16, 4  # of a histogram of targets; how many
+    MISSED = 0.01  # share of targets outside of the range that a zoom may miss
+    LEAST_WEIGHT = 0.1  # of a class, and the inverse of the largest
+    KINK = 0.5  # curvature in place of a kink, in slopes at 0
+    FLATTEST = 0.1  # curvature for rare labels or many classes, relative to the largest
+
+
+class WhitenedGD:
+    """`whitened_gd`. Shares are of mu^2; signal is ``n mu / sqrt(weights)``."""
+
+    SCALES, MEANS, LENGTHS, SQUARES, GRAM = 0.08, 0.08, 0.02, 0.05, 0.05
+    LABELS, MOST_LABELS, LABEL_SIGNAL = 0.02, 0.15, 10.0  # (10 / (n mu))^2 in this range
+    TARGETS, MOST_TARGETS, TARGET_SIGNAL = 0.05, 0.3, 60.0
+    LEAST_SQUARE = 2.0  # second moment of a column, in standard deviations of its noise
+    EDGE = 2.0  # of the noise's eigenvalues, in its standard deviation times sqrt(columns)
+    CLIP, CLIP_SIGNAL = (0.6, 2.0), 100.0  # in typical gradients, with the root of the signal
+    STEPS, STEPS_PER_SIGNAL = (60, 300), 0.07
+    STEP, STABLE = 0.7, 2.6  # in inverse curvatures; with the largest second moment that may be left
+    RIDGE = 0.5  # over the size of the weights that is assumed
+    TAIL = 0.8  # of the iterates is averaged
+    TURNING = 5.0  # gradients that turn round by this many standard deviations halve the step
+    WORSE = 3.0  # rise of the tangent, in standard deviations, that proves a result worse than the start
