@@ -3,7 +3,7 @@
     python bench/accuracy.py [--data adult adult_binned bank] [--solvers noisy_gd dp_agd]
                              [--repetitions 10] [--epsilons 0.1 0.4 1.6] [--delta 1e-8] [--l2 0]
     python bench/accuracy.py --data kddcup99 kddcup99_binned --epsilons 0.1 --delta 1e-12
-                             --solvers preconditioned_gd
+                             --solvers whitened_gd
     python bench/accuracy.py --data mnist --solvers noisy_gd dp_agd dp_sgd dp_lssgd --repetitions 5
                              --epsilons 0.1 0.2 0.3 --delta 1e-5 --neighbors replace_one
 
@@ -25,7 +25,7 @@ import dperm
 from dperm import algorithms
 from measuring import command_line, show_heading, show_row
 
-DEFAULT_SOLVERS = ["preconditioned_gd", "noisy_gd", "dp_agd", "dp_sgd", "majority"]
+DEFAULT_SOLVERS = ["whitened_gd", "noisy_gd", "dp_agd", "dp_sgd", "majority"]
 MNIST_ROW_NORM = 9.0
 IMAGES = {"dp_lssgd": {"image_shape": (28, 28)}}
 

@@ -1,13 +1,10 @@
 """Every solver's default settings, and the one that ``solver="auto"`` takes, on problems of many kinds.
 
-    python bench/solver_choice.py --write                   the fixed problems, into the published table
+    python bench/solver_choice.py --write                   all problems, into the published table
     python bench/solver_choice.py --solvers privgene --write             adds or replaces these columns
     python bench/solver_choice.py --problems wine adult --repetitions 5
-    python bench/solver_choice.py --set generated --half held-out --solvers auto noisy_gd
-    python bench/solver_choice.py --set tables
 
-``--problems`` takes the beginnings of names in `solver_problems`. Constants of defaults may be fitted on the
-half "fit" of the generated problems, chosen by a hash of the name; the half "held-out" is for reports alone.
+``--problems`` takes the beginnings of names in `solver_problems`; `default_problems` has generated ones.
 
 A score is the mean loss on held-out records, minus that of the optimum without privacy, over that of the best
 constant minus the same, in thousandths: 0 is the optimum, 1000 what the targets alone give. With labels the
@@ -34,11 +31,9 @@ import dperm
 from dperm import algorithms
 from dperm.estimators.solvers import SOLVERS, choose_solver, pure_solvers, solver_call
 from dperm.losses import Loss
-from solver_problems import GENERATED, PROBLEMS, TABLES, Problem
+from solver_problems import PROBLEMS, Problem
 
 TABLE = Path(__file__).parents[1] / "docs" / "decisions" / "solver-choice.csv"
-SETS = {"fixed": PROBLEMS, "generated": GENERATED, "tables": TABLES}
-ALL = PROBLEMS | GENERATED | TABLES
 NEIGHBORS = "add_or_remove"
 POINTS, ERRORS = 0.5, 4.0
 
@@ -78,7 +73,7 @@ def accuracy(loss: Loss, coef: np.ndarray, X: np.ndarray, y: np.ndarray) -> floa
 
 def measure(name: str, repetition: int, solvers: Sequence[str]) -> tuple[int, int, Run]:
     """Records, weights, and what each solver (if any are named, of these) reaches on one split."""
-    problem = ALL[name]
+    problem = PROBLEMS[name]
     X, targets, row_norm = problem.data()
     y = targets if problem.loss.n_classes else targets.astype(X.dtype)
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.3, random_state=repetition)
@@ -176,11 +171,6 @@ def _gap(better: np.ndarray, worse: np.ndarray) -> float:
     return gap if gap > max(POINTS, ERRORS * error) else 0.0
 
 
-def half(name: str) -> str:
-    """The half of the generated problems that one belongs to; those with a name are known failings."""
-    return "held-out" if name[0].isdigit() and zlib.crc32(name.encode()) % 2 else "fit"
-
-
 def read_table() -> dict[tuple[str, float, float], dict[str, str]]:
     """Lines of the published table by problem, epsilon and delta: public numbers, then scores and errors."""
     with TABLE.open(encoding="utf-8", newline="") as file:
@@ -215,18 +205,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--set", choices=SETS, default="fixed")
     parser.add_argument("--problems", nargs="+", default=[""], help="beginnings of names")
-    parser.add_argument("--half", choices=("fit", "held-out"), help="of the generated problems")
     parser.add_argument("--solvers", nargs="+", choices=["auto", *SOLVERS], default=[], help="these alone")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="processes; -1: one per core")
     parser.add_argument("--write", action="store_true", help=f"keep the scores in {TABLE.name}")
     arguments = parser.parse_args()
-    if arguments.write and arguments.set != "fixed":
-        parser.error("--write keeps scores of the fixed problems alone")
-    names = [name for name in SETS[arguments.set] if name.startswith(tuple(arguments.problems))]
-    names = [name for name in names if arguments.half in (None, half(name))]
+    names = [name for name in PROBLEMS if name.startswith(tuple(arguments.problems))]
     splits = range(arguments.repetitions)
     workers = Parallel(arguments.jobs, batch_size=1, return_as="generator")
     results = workers(delayed(measure)(name, split, arguments.solvers) for name in names for split in splits)
@@ -235,7 +220,7 @@ def main() -> None:
         n, dimension, first = measured[0]
         everywhere = [key for key in first if all(key in run for *_, run in measured)]
         runs = {key: np.array([run[key] for *_, run in measured]) for key in everywhere}
-        problem = ALL[name]
+        problem = PROBLEMS[name]
         chosen = {budget: automatic(problem.loss, n, dimension, budget) for budget, _ in everywhere}
         print(f"\n## {name}: n = {n}, d = {dimension}\n{shown(runs, chosen)}")
         for complaint in complaints(runs, chosen):

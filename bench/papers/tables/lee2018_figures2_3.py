@@ -22,7 +22,7 @@ PUBLISHED = {
 }
 RELATION = {"output_perturbation_gd": "replace_one"}
 #: Not published, or without noise.
-ONLY_DEFAULT = ("preconditioned_gd", "nonprivate", "majority")
+ONLY_DEFAULT = ("whitened_gd", "nonprivate", "majority")
 
 
 def measure(
