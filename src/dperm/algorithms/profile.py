@@ -32,9 +32,9 @@ def _threshold(comparisons: int) -> float:
 def column_scales(fit: Fit, release: Releaser, multiplier: float) -> tuple[Array, NDArray[np.bool_]]:
     """A bound on nearly all magnitudes in each column, and whether the column stood out.
 
-    From a histogram in octaves below the public bound. Counts are added from the top down, from where those of
-    all columns together stand out: the first sum that does has reached the column, and the bound is an octave
-    above it for what was missed. Units of columns do not matter: each has its own octave. A column that never
+    From a histogram in octaves below the public bound. Counts are added from the top down, from where those
+    of all columns together stand out: the first sum that does has reached the column, and the bound is an
+    octave above it for what was missed. Units of columns do not matter: each has its own octave. A column that never
     stands out keeps the bound of all.
     """
     objective, octaves = fit.objective, Profile.OCTAVES
