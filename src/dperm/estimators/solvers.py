@@ -73,8 +73,8 @@ def choose_solver(
 
     Notes
     -----
-    `whitened_gd`, for every loss; see ``docs/decisions/solver-choice.md``. With delta = 0 noise is of Laplace's kind, on the linear term (above `MIN_PURE_SIGNAL`), on the weights or
-    on the choices.
+    `whitened_gd` for every loss, see ``docs/decisions/solver-choice.md``. With delta = 0 noise is of
+    Laplace's kind: on the linear term (above `MIN_PURE_SIGNAL`), on the weights or on the choices.
     """
     if epsilon == math.inf:
         return "nonprivate"

@@ -184,7 +184,8 @@ def class_counts(objective: Objective) -> Bounded:
     """
     if objective.loss.n_classes is None:
         raise TypeError(f"the targets of the {objective.loss.name} loss are not class codes")
-    return _histogram(objective._run(TargetCounts(np.arange(1, objective.loss.n_classes) - 0.5)))
+    edges = np.arange(1, objective.loss.n_classes, dtype=np.float64) - 0.5
+    return _histogram(objective._run(TargetCounts(edges)))
 
 
 @private_sum
