@@ -18,7 +18,7 @@ from dperm.objective.weighted_rows import leverage_counts, weighted_gram_sum
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.transform import Transform
 
-_MAGNITUDE_BINS = 8  # factors of 4
+_MAGNITUDE_BINS = 16  # octaves
 _NORM_BINS = 16  # half octaves
 _TABLE_BINS = 6  # octaves
 
@@ -133,7 +133,7 @@ def whitened_images(
 
 
 def _column_factors(objective: Objective, release: Releaser, multiplier: float) -> Array:
-    """Factors, powers of 4, that make columns as long as the bound on the rows.
+    """Factors, powers of 2, that make columns as long as the bound on the rows.
 
     A column's size is that which 5 % of its entries reach, if so many stand out from noise.
     """
@@ -141,8 +141,8 @@ def _column_factors(objective: Objective, release: Releaser, multiplier: float) 
     noise = multiplier * counts.sensitivity(release.neighbors) * math.sqrt(_MAGNITUDE_BINS)
     reaching = release.gaussian_sum(counts, multiplier).cumsum(axis=1)
     reached = reaching > np.maximum(Newton.LONG_ROWS * reaching[:, -1:], Newton.LONG_DEVIATIONS * noise)
-    factors = 4.0 ** reached.argmax(axis=1)
-    intercept = 4.0 ** min(max(math.floor(math.log(objective.row_norm, 4.0)), 0), _MAGNITUDE_BINS - 1)
+    factors = 2.0 ** reached.argmax(axis=1)
+    intercept = 2.0 ** min(max(math.floor(math.log2(objective.row_norm)), 0), _MAGNITUDE_BINS - 1)
     return np.append(factors, intercept)[: objective.dimension]
 
 

@@ -34,8 +34,8 @@ def column_scales(fit: Fit, release: Releaser, multiplier: float) -> tuple[Array
 
     From a histogram in octaves below the public bound. Counts are added from the top down, from where those
     of all columns together stand out: the first sum that does has reached the column, and the bound is an
-    octave above it for what was missed. Units of columns do not matter: each has its own octave. A column that never
-    stands out keeps the bound of all.
+    octave above it for what was missed. Units of columns do not matter: each has its own octave. A column
+    that never stands out keeps the bound of all.
     """
     objective, octaves = fit.objective, Profile.OCTAVES
     counts = magnitude_counts(objective, octaves)

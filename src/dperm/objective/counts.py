@@ -205,9 +205,9 @@ def magnitude_counts(objective: Objective, n_bins: int) -> Bounded:
     >>> import dperm
     >>> from dperm.mechanisms import release_without_privacy
     >>> objective = dperm.Objective("logistic", [[0.5, 0.0], [0.0, 0.01]], [1, -1])
-    >>> release_without_privacy(magnitude_counts(objective, n_bins=4)).round(3)
-    array([[1., 0., 0., 0.],
-           [0., 0., 0., 1.]])
+    >>> release_without_privacy(magnitude_counts(objective, n_bins=7)).round(3)
+    array([[0., 1., 0., 0., 0., 0., 0.],
+           [0., 0., 0., 0., 0., 0., 1.]])
     """
     integers = objective._run(MagnitudeCounts(objective.row_norm, _MAGNITUDE_GRID, n_bins))
     return _counts(integers, _MAGNITUDE_GRID)
