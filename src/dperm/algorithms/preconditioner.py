@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from dperm.algorithms.defaults.constants import Columns, Norms, Whitened
+from dperm.algorithms.defaults.constants import Columns, Norms
 from dperm.algorithms.defaults.rules import typical_curvature
 from dperm.algorithms.fit import Fit
 from dperm.algorithms.private_scales import ScaleNoise, after_releases
@@ -172,7 +172,7 @@ class Preconditioner:
         steepest = l2 * float(np.max(self.factors)) ** 2
         if self.linear_map is None or not steepest:
             return sizes
-        return np.minimum(sizes, Whitened.RIDGE_STABLE * (1.0 + momentum) / steepest)
+        return np.minimum(sizes, Columns.RIDGE_STABLE * (1.0 + momentum) / steepest)
 
     def description(self, mechanism: str) -> str:
         """Description of the mechanism and of the releases before it."""

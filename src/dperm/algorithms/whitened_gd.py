@@ -17,7 +17,7 @@ from dperm.accounting import PrivacyLedger
 from dperm.accounting.events import GaussianRelease
 from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms import settings as check
-from dperm.algorithms.defaults.constants import Profile
+from dperm.algorithms.defaults.constants import Momentum, Profile
 from dperm.algorithms.defaults.constants import WhitenedGD as Default
 from dperm.algorithms.defaults.scales import learn_scales_choice
 from dperm.algorithms.fit import Callback, Fit, FitResult
@@ -258,8 +258,10 @@ def _descent(fit: Fit, schedule: WhitenedGDSchedule, noise: _Noise, signal: floa
     curvature = start.curvature + there.ridge
     step = min(schedule.step_size, Default.STABLE / (1.0 + there.missed)) / curvature
     # As far as without what may be missed, with shorter steps.
-    momentum = 1.0 - step * curvature / schedule.step_size if signal < math.inf else 0.9
-    adaptive = AdaptiveMomentum(momentum, 0.95, schedule.steps)
+    momentum = (
+        1.0 - step * curvature / schedule.step_size if signal < math.inf else Default.NOISELESS_MOMENTUM
+    )
+    adaptive = AdaptiveMomentum(momentum, Momentum.HIGHEST, schedule.steps)
     multiplier = gaussian_noise_multiplier(
         budget.share(schedule.steps), budget.accountant
     )  # all that is left

@@ -60,17 +60,10 @@ class Scales:
 
 
 class Columns:
-    """Column scales from a noisy histogram of magnitudes."""
+    """Column scales of descents that do not whiten."""
 
-    BINS = 6  # factors of 4 below row_norm / sqrt(n_columns), the size of equal entries
-    MORE_BINS = 0.25  # per factor of 2 in the number of columns
-    DETECTED, DEVIATIONS = 0.01, 4.0  # of the fullest column; standard deviations of the noise
-    DELAYED = (
-        0.75  # fraction of the entries of the first bin found with which larger magnitudes count as well
-    )
-    MOMENT = 0.8  # of a column's second moment lies above its size
-    BIN_MOMENT, BIN_SIZE = 16.0, 4.0  # ratio of second moments, and of sizes, from bin to bin
     LARGEST = 4.0  # factor, relative to the one with which a column of zeros is as steep as the median one
+    RIDGE_STABLE = 1.5  # step size times the ridge term, of 2 (1 + momentum)
 
 
 class Norms:
@@ -174,48 +167,6 @@ class DPAGD:
     NOISELESS_STEP, NOISELESS_LOSS_CLIP = 4.0, 16.0
     PUBLISHED_CLIP, PUBLISHED_GROWTH = 3.0, 0.1  # of the paper's experiments
     ZCDP = 0.2  # fraction of the budget for selections from which zCDP is better than GDP
-
-
-class Whitened:
-    """`preconditioned_gd` with second moments."""
-
-    MOMENTS = 0.14  # of the budget
-    ACCURACY_OF_TARGETS = 30.0  # least accuracy of mean squares, times the dimension
-    COLUMN_POWER = -0.25
-    MISSED_BY_COLUMNS = 8.0  # eigenvalue left by whitening with columns: dimension / 8
-    MISSED_BY_DIAGONAL = 119.0  # by a diagonal matrix, beside that along the mean of the rows
-    STEP_SIGNAL, LEAST_STEP = 125.0, 0.45  # effective step: signal / 125 in [0.45, 1] inverse smoothnesses
-    STEP, STABLE = 0.6, 2.6  # step size, of the effective step; and times the largest eigenvalue
-    LABEL_KINK = 1.5  # factor on the effective step for labels and kinks, whose gradients keep their length
-    LEAST_STEPS, STEPS_PER_EIGENVALUE, MOST_STEPS = 60.0, 3.3, 1000.0
-    SIGNAL_PER_STEP, MOST_SIMPLE_STEPS, SIGNAL_PER_STEP_BEYOND = 10.0, 250.0, 25.0
-    LARGEST_CLIP_SETTING = 1e6
-    MOST_MOMENTUM, MOST_MOMENTUM_ALONG_MEAN = 0.9, 0.97
-    RIDGE_STABLE = 1.5  # of 2 (1 + momentum)
-    USUAL_CURVATURE, MARGIN_POWER = (
-        0.64,
-        3.0,
-    )  # p (1 - p) of usual labels is 0.16; root for losses with a margin
-    FLOOR, LEAST_FLOOR = 1e-6, 1e-9  # added to eigenvalues, of the largest and of row_norm^2
-    SHORTEST_ROW = 0.3  # typical row that is assumed: noise may leave less of the second moments
-    LEAST_KEPT, MOST_NOISE_KEPT = (
-        0.25,
-        0.5,
-    )  # of labels by shrinkage, where second moments are the ridge term's
-    SQUARES_POWER = 0.25  # a row's vector of squares is clipped to row_norm^2 / d^0.25
-    RIDGE_POWER = 4  # of the ridge's fraction by which slopes are those at the weights 0
-
-
-class WhitenedClip:
-    """Clips of whitened gradients, in typical gradients."""
-
-    FEW_LONG, MANY_LONG, LEAST = 1200.0, 500.0, 0.3  # root of the signal over these
-    RIDGE_GRADIENTS = 2.0  # least clip, in gradients of the ridge term at the start
-    UNDER_RIDGE = 1.3  # largest clip from a learned constant, in harmless ones
-    LARGEST = 10.0  # that is raised for long rows
-    LONG_ROWS = 0.0025  # times the length of the longest row, signal and 1 / sqrt(dimension)
-    HARMLESS, HARMLESS_OF_MOST = 0.5, 0.25
-    KINK_WIDTH = 3.0  # a kink is a bend of a third of the target range
 
 
 class PrivGene:
@@ -382,5 +333,6 @@ class WhitenedGD:
     STEP, STABLE = 0.7, 2.6  # in inverse curvatures; with the largest second moment that may be left
     RIDGE = 0.5  # over the size of the weights that is assumed
     TAIL = 0.8  # of the iterates is averaged
+    NOISELESS_MOMENTUM = 0.9
     TURNING = 5.0  # gradients that turn round by this many standard deviations halve the step
     WORSE = 3.0  # rise of the tangent, in standard deviations, that proves a result worse than the start
