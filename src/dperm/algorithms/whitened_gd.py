@@ -158,7 +158,7 @@ _SQUARES, _GRAM = "mean squares of columns", "second moments of rows"
 
 
 def _whitens_by_matrix(objective: Objective) -> bool:
-    return objective.reads_whole_rows and objective.shape[0] <= MANY_WEIGHTS
+    return objective.reads_whole_rows and objective.dimension <= MANY_WEIGHTS
 
 
 def _signal(fit: Fit, share: float) -> float:

@@ -112,7 +112,7 @@ class Transform:
         """``A^T v``."""
         if self.is_diagonal:
             return self @ vector
-        return np.asarray(np.einsum("ij,i...->j...", self.integers, vector) * self.grid)
+        return np.asarray(_product(self.integers.T, vector) * self.grid)
 
     @cached_property
     def singular_values(self) -> tuple[float, float]:
@@ -145,8 +145,10 @@ class Transform:
 
 
 def _product(matrix: Array, vector: Array) -> Array:
-    """``matrix @ vector`` without BLAS, whose threads keep spinning and take cores from the next pass."""
-    return np.asarray(np.einsum("ij,j...->i...", matrix, vector), dtype=np.float64)
+    """``matrix @ vector``; of one vector without BLAS, whose threads spin and take cores from the next pass."""
+    if vector.ndim == 2:
+        return np.asarray(matrix @ vector)
+    return np.asarray(np.einsum("ij,j->i", matrix, vector), dtype=np.float64)
 
 
 def _along_rows(values: NDArray[Any], array: NDArray[Any]) -> NDArray[Any]:
