@@ -145,7 +145,7 @@ class Transform:
 
 
 def _product(matrix: Array, vector: Array) -> Array:
-    """``matrix @ vector``; of one vector without BLAS, whose threads spin and take cores from the next pass."""
+    """``matrix @ vector``; of one vector without BLAS, whose threads spin and take cores from a pass."""
     if vector.ndim == 2:
         return np.asarray(matrix @ vector)
     return np.asarray(np.einsum("ij,j->i", matrix, vector), dtype=np.float64)
