@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from dperm import Categorical, HuberRegressor, LinearSVC, LogisticRegression, Numeric, Schema
 from dperm.accounting import Ledger
 from dperm.data import aggregate, scan_parquet
-from dperm.errors import DataError
+from dperm.errors import DataError, PrivacyWarning
 from dperm.metrics import evaluate, judging
 
 N = 3000
@@ -152,7 +152,8 @@ class TestDask:
     def test_pipeline(self):
         ledger = Ledger(8.0, 1e-6, allow_seeded=True)
         last = LinearSVC(8.0, 1e-6, classes=["no", "yes"], row_norm=2.0, random_state=0, ledger=ledger)
-        model = make_pipeline(StandardScaler(), last).fit(X, LABELS)
+        with pytest.warns(PrivacyWarning, match="StandardScaler"):
+            model = make_pipeline(StandardScaler(), last).fit(X, LABELS)
         parts = dask.array.from_array(X, chunks=(1000, 4)), dask.array.from_array(LABELS, chunks=1000)
         assert Found(model, *parts) == Found(model, X, LABELS)
         assert last.ledger is ledger

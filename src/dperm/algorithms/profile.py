@@ -169,6 +169,8 @@ def start_of(fit: Fit, release: Releaser, multiplier: float) -> Start:
         own = np.array([objective.weights.of_classes.get(label, 1.0) for label in labels])
         weight = objective.weights.bound * math.sqrt(float(shares @ own) / float(shares @ (1.0 / own)))
     slope = 0.5 * min(loss.lipschitz(1.0), 2.0 * loss.slope_at_zero(1.0))  # half of the steepest
+    if objective.weights is not None:  # clipping the classes of large weights would undo these
+        slope *= objective.weights.largest
     steepest = min(loss.smoothness(1.0), Profile.KINK * loss.slope_at_zero(1.0))
     if loss.n_classes:
         prediction = np.log(shares) - np.log(shares).mean()
@@ -183,7 +185,7 @@ def start_of(fit: Fit, release: Releaser, multiplier: float) -> Start:
         prediction = np.zeros_like(prediction)
     # Each class has weights of its own: two classes halve a difference between them.
     spread = 0.5 * math.sqrt(classes) if loss.n_classes else 1.0
-    return Start(prediction, weight * slope, weight * steepest * flat, spread)
+    return Start(prediction, slope, weight * steepest * flat, spread)
 
 
 def _unknown_start(objective: Objective) -> Start:
