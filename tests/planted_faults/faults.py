@@ -67,8 +67,8 @@ PYTHON = [
     Fault(
         "intervals count a quarter of the variance of noise",
         "src/dperm/algorithms/noisy_newton.py",
-        "= of_gradients**2",
-        "= 0.25 * of_gradients**2",
+        "noisy = (of_gradients * size)",
+        "noisy = (0.5 * of_gradients * size)",
         "tests/algorithms/test_noisy_newton.py::test_the_noise_of_the_weights_matches_the_covariance[add_or_remove]",
     ),
     Fault(
