@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dperm import Objective
+from dperm.accounting import Ledger
 from dperm.algorithms import nonprivate, profile, whitened_gd
 from dperm.algorithms.fit import Fit
 from dperm.losses import Absolute, Huber, Pinball, SquaredError
@@ -121,6 +122,32 @@ def test_where_rows_tell_nothing_the_result_stays_near_the_constant(epsilon):
     constant[-1] = math.log(np.mean(y > 0) / np.mean(y < 0))
     runs = [objective.value(whitened_gd(objective, epsilon, 1e-6, random_state=s).coef) for s in range(3)]
     assert np.mean(runs) < objective.value(constant) + 0.5
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "bound", "row_norm"),
+    [
+        (1.0, 1e-200, 1.3),
+        (1.0, 1e-25, 1.3),
+        (1.0, 1e25, 1.3),
+        (1e-5, 1.0, 1.3),
+        (1e-12, 1.0, 1.3),
+        (1.0, 1.0, 1e150),
+    ],
+)
+@pytest.mark.parametrize("loss", [SquaredError, Absolute], ids=lambda loss: loss.__name__)
+def test_what_extreme_units_prevent_is_refused_before_the_charge(loss, epsilon, bound, row_norm):
+    X = np.random.default_rng(0).uniform(-0.3, 0.3, (3000, 6))
+    objective = Objective(
+        loss(target_bound=bound), X, bound * X[:, 0], row_norm=row_norm, fit_intercept=True, n_public=3000
+    )
+    ledger = Ledger(1.0, 1e-5)
+    try:
+        result = whitened_gd(objective, epsilon, 1e-6, ledger=ledger)
+    except ValueError:
+        assert ledger.spent == 0
+    else:
+        assert np.isfinite(result.coef).all()
 
 
 # -- the releases ------------------------------------------------------------------------------------------

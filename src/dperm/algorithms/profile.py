@@ -16,6 +16,7 @@ from scipy.special import ndtri
 
 from dperm.algorithms.defaults.constants import Profile
 from dperm.algorithms.fit import Fit
+from dperm.losses import Loss
 from dperm.losses.weighted import unweighted
 from dperm.mechanisms.release import Releaser
 from dperm.objective.counts import magnitude_counts, norm_counts, target_counts
@@ -140,6 +141,22 @@ class Start:
     spread: float
 
 
+def typical_slope(loss: Loss) -> float:
+    """Of the loss itself, without weights of records, if targets are not learned; 1 if it has no limit."""
+    own = unweighted(loss)
+    if own.classification:  # half of the steepest
+        return 0.5 * min(own.lipschitz(1.0), 2.0 * own.slope_at_zero(1.0))
+    slope = own.lipschitz(1.0)
+    return slope if slope < math.inf else 1.0
+
+
+def slopes_of_targets(loss: Loss) -> tuple[float, float]:
+    """The least and the largest typical slope that :func:`start_of` may find for real targets."""
+    bins, bound = Profile.TARGET_BINS, loss.target_bound
+    narrowest = 2.0 * bound / bins * (3.0 / bins) ** (Profile.ZOOMS - 1)  # a bin of the last histogram
+    return 0.1 * loss.steepest_slope(narrowest / math.sqrt(12.0)), loss.steepest_slope(2.0 * bound)
+
+
 def start_of(fit: Fit, release: Releaser, multiplier: float) -> Start:
     """Release counts of labels, or of real targets as :func:`_range_of_targets` does; weigh classes by them.
 
@@ -168,7 +185,7 @@ def start_of(fit: Fit, release: Releaser, multiplier: float) -> Start:
         # Shares are of the total weight: the mean of squares over the mean, in records of the usual weight.
         own = np.array([objective.weights.of_classes.get(label, 1.0) for label in labels])
         weight = objective.weights.bound * math.sqrt(float(shares @ own) / float(shares @ (1.0 / own)))
-    slope = 0.5 * min(loss.lipschitz(1.0), 2.0 * loss.slope_at_zero(1.0))  # half of the steepest
+    slope = typical_slope(loss)
     if objective.weights is not None:  # clipping the classes of large weights would undo these
         slope *= objective.weights.largest
     steepest = min(loss.smoothness(1.0), Profile.KINK * loss.slope_at_zero(1.0))
@@ -191,9 +208,7 @@ def start_of(fit: Fit, release: Releaser, multiplier: float) -> Start:
 def _unknown_start(objective: Objective) -> Start:
     """0, in units in which a loss of bounded slope bends."""
     loss, weight = unweighted(objective.loss), 1.0 if objective.weights is None else objective.weights.largest
-    slope, curvature = min(loss.lipschitz(1.0), loss.target_bound), loss.smoothness(1.0)
-    if slope == math.inf:
-        slope = 1.0
+    slope, curvature = typical_slope(loss), loss.smoothness(1.0)
     if curvature == math.inf:
         curvature = Profile.KINK * slope
     return Start(np.array(0.0), weight * slope, weight * curvature, slope / curvature)
@@ -236,7 +251,8 @@ def _start_of_targets(fit: Fit, middles: Array, counts: Array) -> Start:
     losses = loss.value(candidates[:, np.newaxis], middles) @ shares
     best = float(candidates[losses.argmin()]) if objective.fit_intercept else 0.0
     mean = float(shares @ middles)
-    spread = math.sqrt(float(shares @ (middles - mean) ** 2) + width**2 / 12.0)
+    unit = loss.target_bound  # whose square may be out of range
+    spread = unit * math.sqrt(float(shares @ ((middles - mean) / unit) ** 2) + (width / unit) ** 2 / 12.0)
     around = loss.derivative(np.array([[best - spread], [best], [best + spread]]), middles)
     curvature = float((around[2] - around[0]) @ shares) / (2.0 * spread)
     typical = math.sqrt(float(around[1] ** 2 @ shares))

@@ -22,14 +22,25 @@ from dperm.algorithms.defaults.constants import WhitenedGD as Default
 from dperm.algorithms.defaults.scales import learn_scales_choice
 from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.problem import MANY_WEIGHTS
-from dperm.algorithms.profile import Rows, Start, column_scales, rows_about_centre, start_of
+from dperm.algorithms.profile import (
+    Rows,
+    Start,
+    column_scales,
+    rows_about_centre,
+    slopes_of_targets,
+    start_of,
+    typical_slope,
+)
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.settings import Settings, setting
 from dperm.algorithms.step_rules import AdaptiveMomentum
+from dperm.losses.weighted import unweighted
+from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
+from dperm.objective.exact_sums import DOUBLE_BITS
 from dperm.objective.gradients import check_sums, clipped_gradient_sum, mapped_gradient_sum
-from dperm.objective.moments import OFF_DIAGONAL, column_squares, gram_sum, symmetric_matrix
+from dperm.objective.moments import OFF_DIAGONAL, column_squares, finest_moments, gram_sum, symmetric_matrix
 from dperm.objective.objective import Array, Objective
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.transform import Transform
@@ -128,7 +139,7 @@ def whitened_gd(
             "clip": max(min(high, math.sqrt(signal / Default.CLIP_SIGNAL)), low),
         }
         schedule = WhitenedGDSchedule(**(default | given))
-        return _descent(fit, schedule, _Noise.of(fit, shares, schedule.steps), signal)
+        return _descent(fit, schedule, _Noise.of(fit, shares, schedule), signal)
 
 
 def _shares(fit: Fit, learn: bool) -> dict[str, float]:
@@ -168,6 +179,19 @@ def _signal(fit: Fit, share: float) -> float:
     return problem.n * problem.mu * math.sqrt(share / weights)
 
 
+def _possible_clips(objective: Objective, clip: float) -> tuple[float, float]:
+    """The least and the largest bound on a gradient that what is learned may lead to."""
+    low = high = typical_slope(objective.loss)
+    if not objective.loss.classification and objective.loss.prediction_bound < math.inf:
+        low, high = slopes_of_targets(unweighted(objective.loss))
+    largest = 1.0 / Profile.LEAST_WEIGHT if objective.weighs_privately else 1.0
+    if objective.weights is not None:
+        largest *= objective.weights.largest
+    k = objective.shape[0]
+    unit = objective.row_norm / math.sqrt(k) if not objective.reads_whole_rows else 1.0
+    return clip * low * unit, clip * high * largest * unit * math.sqrt(2.0 * k)
+
+
 @dataclass(frozen=True)
 class _Noise:
     """Noise multipliers that together use up the budget, by what is released."""
@@ -177,7 +201,7 @@ class _Noise:
     gradients: float
 
     @classmethod
-    def of(cls, fit: Fit, shares: dict[str, float], steps: int) -> _Noise:
+    def of(cls, fit: Fit, shares: dict[str, float], schedule: WhitenedGDSchedule) -> _Noise:
         """ValueError, before the charge, if the noise cannot be drawn or the sums cannot be formed."""
         objective, whole, rest = fit.objective, fit.budget(), fit.budget()
         before = {}
@@ -185,11 +209,15 @@ class _Noise:
             zooms = Profile.ZOOMS if what == _TARGETS else 1
             before[what] = gaussian_noise_multiplier(whole.share(zooms, share), whole.accountant)
             rest.spend(GaussianRelease(before[what]), count=zooms)
-        gradients = gaussian_noise_multiplier(rest.share(steps), rest.accountant)
-        for clip in (2.0**-20, 2.0**10):
-            fit.check_gradient_noise(clip, gradients)
+        gradients = gaussian_noise_multiplier(rest.share(schedule.steps), rest.accountant)
+        for possible in _possible_clips(objective, schedule.clip):
+            fit.check_gradient_noise(check.clip_norm("clip", possible), gradients)
         if _SQUARES in shares:
             check_sums(objective, gram=_GRAM in shares, columns=True)
+            # Of the finest grids that coordinates may lead to, in units of the sensitivity.
+            finest = 2.0**DOUBLE_BITS * max(1.0, objective.shape[0] / 32.0)
+            gaussian_scale(gradients * fit.neighbors.sum_factor * finest, 1.0)
+            gaussian_scale(max(before[_SQUARES], before.get(_GRAM, 0.0)) * finest_moments(fit.n), 1.0)
         return cls(shares, before, gradients)
 
     def words(self) -> str:
@@ -365,10 +393,14 @@ def _whitening(objective: Objective, rows: Rows, values: Array, axes: Array | No
     roots, condition = np.sqrt(values), objective.largest_condition
     if axes is None:
         return Transform.powers_of_two(np.append(rows.factors / roots, [1.0] * with_intercept), condition)
-    matrix = np.eye(d + with_intercept)
-    matrix[:d, :d] = (axes / roots).T * rows.factors
+    # Nothing is so much larger than the rest that the singular values could not be computed.
+    factors = np.minimum(rows.factors, condition * rows.factors.min())
+    map_of_scaled = (axes * np.minimum(1.0 / roots, condition / roots.max())).T
+    matrix = np.zeros((d + with_intercept,) * 2)
+    matrix[:d, :d] = map_of_scaled * factors
     if with_intercept:
-        matrix[:d, -1] = -(axes / roots).T @ rows.centre
+        matrix[:d, -1] = -map_of_scaled @ (rows.centre * (factors / rows.factors))
+        matrix[-1, -1] = min(1.0, condition * float(np.linalg.norm(matrix[:d, :d], axis=1).min()))
     left, singular, right = np.linalg.svd(matrix)
     if singular[0] > condition * singular[-1]:
         matrix = (left * np.minimum(singular, condition * singular[-1])) @ right

@@ -285,6 +285,11 @@ def row_grid(bound: float, n_public: int) -> float:
     return math.ldexp(1.0, math.frexp(bound)[1] - bits)
 
 
+def finest_moments(n_public: int) -> float:
+    """Largest sensitivity of second moments in units of their grid, whatever the bound on the rows."""
+    return math.sqrt(2.0) * DIAGONAL * (2.0 / row_grid(1.0, n_public)) ** 2
+
+
 def bound_before_rounding(bound: float, grid: float, dimension: int) -> float:
     """Bound on a row such that rounding its entries to the grid keeps it within ``bound``."""
     inner = (bound - 0.5 * grid * math.sqrt(dimension)) / (1.0 + 2.0**-49 + (dimension + 16) * 2.0**-52)
