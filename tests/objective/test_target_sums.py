@@ -12,7 +12,7 @@ from dperm import HuberRegressor, Objective
 from dperm.data import rows
 from dperm.losses import Absolute, Huber, Pinball, Power, SquaredError
 from dperm.mechanisms import release_without_privacy
-from dperm.objective.counts import distance_counts, slope_sum
+from dperm.objective.counts import distance_counts, slope_sum, target_counts
 from reference.exact import assert_change_within, share
 
 LOSSES = [
@@ -37,7 +37,12 @@ def objective_of(loss, y, dtype=np.float64):
 
 
 def sums(objective, prediction, clip):
-    return slope_sum(objective, prediction, clip), distance_counts(objective, prediction, 7)
+    edges = np.array([-1.5, 0.3, 1.9])
+    return (
+        slope_sum(objective, prediction, clip),
+        distance_counts(objective, prediction, 7),
+        target_counts(objective, edges),
+    )
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -63,8 +68,8 @@ def test_one_record_moves_them_within_the_sensitivity(loss, y, new, place, predi
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_a_record_can_attain_the_sensitivity(loss):
-    slopes, counts = sums(objective_of(loss, [2.0]), 0.0, 1e-3)
-    assert share(slopes) == share(counts) == 1.0
+    slopes, counts, bins = sums(objective_of(loss, [2.0]), 0.0, 1e-3)
+    assert share(slopes) == share(counts) == share(bins) == 1.0
     other = sums(objective_of(loss, [-2.0]), 0.0, 1e-3)[0]
     assert slopes._integers[0] == -other._integers[0]
 
@@ -72,7 +77,8 @@ def test_a_record_can_attain_the_sensitivity(loss):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_values(loss):
     y = np.random.default_rng(0).uniform(-2.0, 2.0, 1000)
-    slopes, counts = (release_without_privacy(each) for each in sums(objective_of(loss, y), 0.3, 0.4))
+    slopes, counts, bins = (release_without_privacy(each) for each in sums(objective_of(loss, y), 0.3, 0.4))
+    assert bins.tolist() == np.histogram(y, [-9.0, -1.5, 0.3, 1.9, 9.0])[0].tolist()
     expected = np.clip(loss.derivative(np.full(1000, 0.3), y), -0.4, 0.4)
     assert slopes[0] == pytest.approx(math.fsum(expected), abs=1e-4)
     edges = [0.0, *(4.0 * 2.0 ** (-0.5 * np.arange(6, -1, -1)))]
@@ -120,9 +126,12 @@ def test_weighted_records_count_by_their_weights(counts):
     bins = np.clip(np.floor(-2.0 * np.log2(np.abs(y) / 8.0)), 0, 5).astype(int)
     expected = np.bincount(bins, weights=each * own, minlength=6)
     assert np.allclose(release_without_privacy(histogram), expected, atol=each.sum() * 2.0**-12)
+    expected = np.bincount(np.searchsorted([-1.5, 0.3, 1.9], y), weights=each * own, minlength=4)
+    in_bins = release_without_privacy(target_counts(objective, [-1.5, 0.3, 1.9]))
+    assert np.allclose(in_bins, expected, atol=each.sum() * 2.0**-12)
     for record in range(6):
         alone = Objective(loss, np.ones((1, 1)), y[[record]], weights=weights[[record]], weight_bound=2.0)
-        for private in (slope_sum(alone, 0.25, 0.5), distance_counts(alone, 0.0, 6)):
+        for private in sums(alone, 0.25, 0.5):
             assert np.linalg.norm(release_without_privacy(private)) <= private.add_or_remove
 
 
