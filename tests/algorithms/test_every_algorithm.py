@@ -108,7 +108,7 @@ def test_seeded_runs_repeat_on_any_number_of_threads(name, settings):
         ("noisy_gd", {"steps": 37, "learn_scales": True}, 40),
         ("dp_sgd", {"steps": 37, "learn_scales": True}, 40),
         ("whitened_gd", {"steps": 37, "learn_scales": False}, 38),
-        ("whitened_gd", {"steps": 37}, 43),
+        ("whitened_gd", {"steps": 37, "learn_scales": True}, 43),
         ("sufficient_statistics", {"learn_scales": False}, 1),
         ("sufficient_statistics", {"learn_scales": True}, 13),  # ten of them for the constant
     ],

@@ -91,6 +91,7 @@ def whitened_gd(
         Step on the mean gradient, as a multiple of the inverse curvature at the best constant prediction.
     learn_scales : {"auto", True, False}
         Whether to learn the coordinates; False leaves the rows as they are, and learns the start alone.
+        "auto" learns them unless the budget is too small for it: noise would hide what they are.
     neighbors : {"add_or_remove", "replace_one"}, optional
         Neighbouring relation; by default the ledger's, and "add_or_remove" without a ledger.
     ledger : PrivacyLedger, optional
@@ -126,12 +127,14 @@ def whitened_gd(
     array([ 1., -1.])
     """
     given = WhitenedGDSchedule.checked(steps=steps, clip=clip, step_size=step_size)
-    learn = learn_scales_choice("learn_scales", learn_scales) is not False
+    learn = learn_scales_choice("learn_scales", learn_scales)
     with Fit(
         objective, epsilon, delta, neighbors=neighbors, ledger=ledger, random_state=random_state,
         callback=callback,
     ) as fit:  # fmt: skip
-        shares = _shares(fit, learn)
+        if learn == "auto":
+            learn = _signal(fit, 1.0) >= Default.LEAST_SIGNAL
+        shares = _shares(fit, bool(learn))
         signal = _signal(fit, 1.0 - sum(shares.values()))
         low, high = Default.CLIP
         default = {
@@ -223,11 +226,13 @@ class _Noise:
     def words(self) -> str:
         """Description of the mechanism."""
         descent = "full-batch gradient descent, Gaussian noise on each clipped gradient sum"
+        if _SQUARES in self.before:
+            descent += " in whitened coordinates"
         if not self.before:
             return descent
-        *others, last = (f"{what} ({100 * share:.3g} %)" for what, share in self.shares.items())
-        learned = f"{', '.join(others)} and {last}" if others else last
-        return f"Gaussian noise on {learned} of the budget in mu^2; then {descent} in coordinates from these"
+        learned = ", ".join(f"{what} {100 * share:.3g} %" for what, share in self.shares.items())
+        first = f"Gaussian noise on what is learned first (parts of the budget in mu^2: {learned})"
+        return f"{first}; then {descent}"
 
 
 @dataclass(frozen=True)

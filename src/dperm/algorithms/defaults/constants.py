@@ -323,6 +323,7 @@ class Profile:
 class WhitenedGD:
     """`whitened_gd`. Shares are of mu^2; signal is ``n mu / sqrt(weights)``."""
 
+    LEAST_SIGNAL = 15.0  # from which coordinates are learned
     SCALES, MEANS, LENGTHS, SQUARES, GRAM = 0.08, 0.08, 0.02, 0.05, 0.05
     LABELS, MOST_LABELS, LABEL_SIGNAL = 0.02, 0.15, 10.0  # (10 / (n mu))^2 in this range
     TARGETS, MOST_TARGETS, TARGET_SIGNAL = 0.05, 0.3, 60.0
