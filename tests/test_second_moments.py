@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -248,6 +249,30 @@ def test_non_finite_records_contribute_nothing(instruction_set, dtype):
 # -- sensitivity -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("scale", [2.0**6, 2.0**600])
+@pytest.mark.parametrize("row_norm", [2.0, 2.0**490])
+def test_a_row_that_overflows_changes_sums_of_scaled_rows_by_the_sensitivity_at_most(scale, row_norm):
+    largest = np.finfo(np.float64).max
+    rows = np.array([[0.5, 0.25], [largest, -1.0], [1.0, -largest], [1e200, 1e-200], [0.125, 0.5]])
+    moved = Transform.scaling([scale, 1.0, 1.0], 1.5, [0.25, -0.5, 0.0])
+    makes = [
+        lambda o: column_sums(o, moved),
+        lambda o: column_squares(o, moved, 0.7),
+        lambda o: gram_sum(o, transform=moved),
+        lambda o: norm_counts(o, 8, moved),
+    ]
+    for make in makes:
+        sums = [
+            make(
+                Objective("logistic", rows[:k], np.ones(k), n_public=5, row_norm=row_norm, fit_intercept=True)
+            )
+            for k in range(1, 6)
+        ]
+        for one, other in pairwise(sums):
+            change = Bounded(other._integers - one._integers, grid=one.grid, add_or_remove=one.add_or_remove)
+            assert share(change) <= 1.0
+
+
 widths = st.sampled_from([1, 2, 3, 8, 17, 100, 300])
 
 
@@ -264,7 +289,7 @@ def test_one_record_stays_within_the_sensitivity(dtype, data, n_public, intercep
     d = objective.dimension
     w = data.draw(st.sampled_from([0.0, 1.0, -1e6])) * np.ones(d)
     spread = data.draw(st.sampled_from([1.0, 30.0, 1000.0 if dtype == np.float32 else 1e5]))
-    linear_map = random_map(d, spread, data.draw(st.integers(0, 9)))
+    linear_map = random_map(d, min(spread, objective.largest_condition), data.draw(st.integers(0, 9)))
     share(gram_sum(objective))
     share(gram_sum(objective, target_factor=row_norm))
     clip = data.draw(st.sampled_from([0.01, 1.0, 1e3])) * row_norm

@@ -21,11 +21,13 @@ ALWAYS_INLINE double target_entry(const struct pass *pass, double y) {
     return pass->target_factor * (distance > limit ? limit : distance < -limit ? -limit : distance);
 }
 
-/* A row of the panel: round(factor * the row), and round(target) in the column after it. */
+/* A row of the panel: round(factor * the row), and round(target) in the column after it. With a
+ * factor of 0 the row is 0, whatever it holds. */
 ALWAYS_INLINE void round_row(int64_t width, double factor, double target, double *restrict place) {
     for (int64_t j = 0; j <= width; j++) {
         double *entry = place + j / PANEL_LANES * PANEL_UNIT + j % PANEL_LANES;
-        *entry = ((j < width ? factor * *entry : target) + SHIFT_F64) - SHIFT_F64;
+        const double value = j == width ? target : factor > 0.0 ? factor * *entry : 0.0;
+        *entry = (value + SHIFT_F64) - SHIFT_F64;
     }
 }
 
@@ -104,7 +106,9 @@ ALWAYS_INLINE double NAME(put_scaled_row)(const struct dense_rows *rows, const R
     double partial[PANEL_LANES] = {0.0}, total = 0.0;
     for (int64_t j = 0; j < width; j++) {
         const double entry = j < n_columns ? (double)x[j] : 1.0;
-        const double value = factor * (shifts ? entry * scales[j] - shifts[j] : entry * scales[j]);
+        const double own =
+            factor * entry * scales[j]; /* in this order: huge entries are bounded first */
+        const double value = shifts ? own - factor * shifts[j] : own;
         place[j / PANEL_LANES * PANEL_UNIT + j % PANEL_LANES] = value;
         partial[j % PANEL_LANES] += value * value;
     }
