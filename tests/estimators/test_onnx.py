@@ -25,7 +25,7 @@ LABELS = np.arange(N) % 3
 TABLE = {
     "age": RNG.integers(-5, 100, N).astype(np.float64),
     "size": np.where(RNG.random(N) < 0.2, np.nan, RNG.normal(size=N)),
-    "pay": np.where(RNG.random(N) < 0.2, np.nan, RNG.gamma(2.0, 100.0, N)),
+    "pay": np.where(RNG.random(N) < 0.2, np.nan, 150.0 * RNG.integers(0, 3, N)),
     "Größe": np.where(RNG.random(N) < 0.2, np.nan, RNG.random(N)),
     "bin": np.where(RNG.random(N) < 0.2, np.nan, RNG.random(N)),
     "job": RNG.choice(["cook", "clerk", "astronaut"], N),
@@ -35,8 +35,8 @@ TABLE = {
 SCHEMA = Schema(
     [
         Numeric("age", 0, 90, bins=[18, 65.5]),
-        Numeric("size", -1, 1, missing=0.25),
-        Numeric("pay", 0, 1e3, transform="log1p", missing="column"),
+        Numeric("size", -1, 1, missing=0.25, functions=3),
+        Numeric("pay", 0, 1e3, "log1p", missing="column", functions=2, edges=[50, 200, 400], atoms=[0, 150]),
         Numeric("Größe", 0.0, 0.5, missing="zero"),
         Numeric("bin", 0, 1, bins=4, missing="column"),
         Categorical("job", ["cook", "clerk"], unknown="zero"),

@@ -40,7 +40,7 @@ SCHEMA = Schema(
     [
         Numeric("age", 0, 90, bins=[18, 65.5]),
         Categorical("job", ["cook", "clerk"], unknown="zero"),
-        Numeric("pay", 0, 1e4, transform="log1p", missing="column"),
+        Numeric("pay", 0, 1e4, transform="log1p", missing="column", functions=3, atoms=[0]),
         Numeric("Größe", -1.5, 1.5),
     ],
     name="people",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
+from dperm.data.schema.encoding import encode_values
 from dperm.data.schema.schema import Schema
 
 INTERCEPT = "(intercept)"
@@ -42,8 +44,10 @@ def effects_of(
     found: list[Effect] = []
     for described in () if schema is None else schema.columns:
         own, weights = np.split(weights, [len(described.feature_names)])
-        if described.n_numbers:
-            found += _of_number(described, own)
+        if isinstance(described, Numeric) and described.bins is None:
+            effects, at_low = _of_number(described, own)
+            found += effects
+            last = last + at_low
             continue
         base, change = own.mean(axis=0), "from the mean of the levels"
         names, chosen = levels[described.name], reference.get(described.name)
@@ -67,14 +71,40 @@ def effects_of(
     return found
 
 
-def _of_number(column: SchemaColumn, own: NDArray[np.float64]) -> list[Effect]:
-    assert isinstance(column, Numeric)
+def _of_number(column: Numeric, own: NDArray[np.float64]) -> tuple[list[Effect], NDArray[np.float64]]:
+    """The effects of a number or a curve, its atoms and a missing value; and its score at the lower bound."""
     low, high = column.shown(column.low), column.shown(column.high)
-    change, span = f"{low} to {high}", 1.0
+    change, effect, whole = f"{low} to {high}", own[0], own[0]
     if column.transform == "none":
-        change, span = f"+1 {column.unit or ''}".strip(), column.high - column.low
-    missing: list[Effect] = [(column.name, "missing", f"instead of {low}", each, each) for each in own[1:]]
-    return [(column.name, None, change, own[0] / span, own[0]), *missing]
+        change, effect = f"+1 {column.unit or ''}".strip(), own[0] / (column.high - column.low)
+    first, end = column.n_numbers, column.n_numbers + len(column.atoms)
+    smooth, weights = replace(column, atoms=()), np.delete(own, np.s_[first:end], axis=0)
+    if column.functions:
+        ends = np.array(column.borders)
+        points = np.concatenate([[column.low, column.high], ends, np.nextafter(ends, column.low)])
+        change, effect = "lowest to highest point", np.ptp(_scores(smooth, points, weights), axis=0)
+        whole = effect
+    found: list[Effect] = [(column.name, None, change, effect, whole)]
+    if column.atoms:
+        jumps = _scores(column, column.atoms, own) - _scores(smooth, column.atoms, weights)
+        names = [name.removeprefix(f"{column.name}=") for name in column.feature_names[first:end]]
+        found += [
+            (column.name, name, "from the values around it", jump, jump)
+            for name, jump in zip(names, jumps, strict=True)
+        ]
+    at_low = _scores(column, [column.low], own)[0]
+    if column.missing == "column":
+        missing = own[-1] - at_low
+        found.append((column.name, "missing", f"instead of {low}", missing, missing))
+    return found, at_low
+
+
+def _scores(column: Numeric, values: ArrayLike, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What values of a column add to each score, of shape (n_values, n_scores)."""
+    numbers = np.asarray(values, dtype=np.float64)
+    layout = Schema([column]).layout
+    encoded = encode_values([column], layout, [numbers], len(numbers), np.dtype(np.float64))
+    return encoded @ weights
 
 
 def has_a_level(column: SchemaColumn) -> bool:

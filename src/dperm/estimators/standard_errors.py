@@ -72,7 +72,8 @@ class WithCoefficients:
         -------
         pandas.DataFrame or polars.DataFrame
             "column", "category", and "change": one unit of the column for numbers (the whole public range on
-            a logarithmic scale), another level, or a missing value. "effect" of that, or one column for each
+            a logarithmic scale), from the lowest to the highest point of a curve (`Numeric` with functions),
+            another level, or a missing value. "effect" of that, or one column for each
             class; for logistic regression with two classes "odds_ratio", ``exp(effect)``; and "over_range",
             the effect of the whole public range, by which the rows are ranked. The intercept is that of a
             record at its references, with numbers at their lower bounds. ``(others)`` are values that count

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dperm.data.schema.columns import SchemaColumn
 from dperm.data.schema.table_columns import n_rows, read_columns
@@ -26,7 +27,20 @@ def encode_table(
         raise ValueError(f"numeric_dtype must be one of {', '.join(_LEVELS)}, got {dtype!r}")
     cells = read_columns(table, [column.name for column in columns], unused)
     values = [column.read(each) for column, each in zip(columns, cells, strict=True)]
-    levels, n = _LEVELS[kind.name], n_rows(table)
+    return encode_values(columns, layout, values, n_rows(table), kind)
+
+
+def encode_values(
+    columns: Sequence[SchemaColumn],
+    layout: TabularLayout,
+    values: Sequence[NDArray[Any]],
+    n: int,
+    kind: np.dtype[Any],
+) -> TabularMatrix:
+    """The design matrix of `n` records: for each column, what its `read` returned."""
+    levels = _LEVELS[kind.name]
+    if levels and any(column.n_numbers > 1 for column in columns):
+        raise ValueError(f"functions have values below 0, which numeric_dtype {kind.name} does not store")
     numbers = np.empty((n, len(layout.numeric_columns)), kind)
     codes = np.empty((n, len(layout.sizes)), np.uint8 if max(layout.sizes, default=0) < 256 else np.uint16)
     for start in range(0, n, _BLOCK_ROWS):

@@ -183,6 +183,10 @@ def _range(column: Numeric) -> str:
         words += f", by {column.unit}"
     if column.transform != "none":
         words += ", on a logarithmic scale"
+    if column.functions:
+        words += f", with {column.functions} functions of {len(column.borders) + 1} bins"
+    if column.atoms:
+        words += f", values of their own: {', '.join(map(column.shown, column.atoms))}"
     return words if column.bins is None else f"{words}, in {len(column.borders) + 1} bins"
 
 

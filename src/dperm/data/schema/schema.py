@@ -142,9 +142,9 @@ class Schema:
     @property
     def layout(self) -> TabularLayout:
         """The positions of numbers and categories in the design matrix."""
-        numeric, first, sizes, end = [], [], [], 0
+        numeric, first, sizes, end = list[int](), [], [], 0
         for column in self.columns:
-            numeric += [end] * column.n_numbers
+            numeric += range(end, end + column.n_numbers)
             end += column.n_numbers
             for size in column.sizes:
                 first.append(end)
@@ -168,9 +168,9 @@ class Schema:
     def row_norm(self, fit_intercept: bool = True) -> float:
         """Bound on the Euclidean norm of a row, including the 1 of the intercept if there is one.
 
-        Each column contributes at most 1 to the squared norm: the square of a number, or a single 1 for a
-        bin, a category or a missing value. Rounding cannot exceed the bound: entries are at most 1 exactly,
-        so sums of their squares stay at or below an integer, which is a double.
+        A column contributes at most 1 to the squared norm: the square of a number, or a single 1 for a bin, a
+        category or a missing value; at most 2 with functions or atoms. Rounding cannot exceed the bound:
+        these squares stay at or below 1 exactly, so sums of them at or below an integer, which is a double.
 
         Examples
         --------
@@ -178,7 +178,7 @@ class Schema:
         >>> schema.row_norm(), round(schema.row_norm(fit_intercept=False), 3)
         (2.0, 1.732)
         """
-        return math.sqrt(len(self.columns) + bool(fit_intercept))
+        return math.sqrt(sum(column.squared_norm for column in self.columns) + bool(fit_intercept))
 
     def encode(self, table: Any, numeric_dtype: Any = "float32") -> TabularMatrix:
         """The design matrix of a table; each row depends only on its record and this description.

@@ -202,7 +202,8 @@ def _schema(entries: dict[str, Any] | None, n_weights: int) -> Schema | None:
 
 def _least_features(column: Mapping[str, Any]) -> int:
     bins = column.get("bins", 1)
-    return max(bins if isinstance(bins, int) else len(bins), len(column.get("categories", ())))
+    counted: list[int] = [bins if isinstance(bins, int) else len(bins), column.get("functions", 0)]
+    return max(*counted, len(column.get("categories", ())))
 
 
 def _unfitted(entries: Mapping[str, Any], schema: Schema | None) -> PrivateLinearModel:

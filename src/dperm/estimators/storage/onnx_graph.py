@@ -13,6 +13,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.data.schema.columns import Categorical, Numeric
+from dperm.data.schema.numeric import function_table
 from dperm.estimators.design import FittedDesign
 
 _OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8  # from 2022: widely supported
@@ -92,15 +93,38 @@ def _numeric(graph: _Graph, column: Numeric) -> str:
     value = graph.node("Min", graph.node("Max", value, low), high)
     if column.bins is None:
         features = _scaled(graph, column, graph.node("Sub", value, low))
+        if column.functions or column.atoms:
+            features = graph.concatenated([features, *_functions_and_atoms(graph, column, value)])
     else:
-        borders = graph.constant(np.array(column.borders)[None])
-        above = graph.cast(graph.node("GreaterOrEqual", value, borders), "INT64")
-        code = graph.node("ReduceSum", above, graph.constant(np.array([1])), keepdims=1)
-        features = graph.indicators(code, len(column.borders) + 1)
+        features = graph.indicators(_bin(graph, column, value), len(column.borders) + 1)
     if isinstance(column.missing, str):
         features = graph.where(missing, math.nan if column.missing == "error" else 0.0, features)
     own = [graph.cast(missing, "DOUBLE")] if column.missing == "column" else []
     return graph.concatenated([features, *own])
+
+
+def _bin(graph: _Graph, column: Numeric, value: str) -> str:
+    borders = graph.constant(np.array(column.borders, dtype=np.float64)[None])
+    above = graph.cast(graph.node("GreaterOrEqual", value, borders), "INT64")
+    return graph.node("ReduceSum", above, graph.constant(np.array([1])), keepdims=1)
+
+
+def _functions_and_atoms(graph: _Graph, column: Numeric, value: str) -> list[str]:
+    """The functions of a value, 0 at an atom, and 0/1 columns of the atoms."""
+    found = []
+    if column.atoms:
+        atoms = graph.constant(np.array(column.atoms, dtype=np.float64)[None])
+        found = [graph.cast(graph.node("Equal", value, atoms), "DOUBLE")]
+    if not column.functions:
+        return found
+    n_bins = len(column.borders) + 1
+    # MatMul rather than Gather: a code is a row of indicators already, whatever its shape.
+    table = graph.constant(np.array(function_table(n_bins, column.functions)))
+    functions = graph.node("MatMul", graph.indicators(_bin(graph, column, value), n_bins), table)
+    if found:
+        own = graph.node("ReduceSum", found[0], graph.constant(np.array([1])), keepdims=1)
+        functions = graph.node("Mul", functions, graph.node("Sub", graph.constant(np.ones(1)), own))
+    return [functions, *found]
 
 
 def _scaled(graph: _Graph, column: Numeric, distance: str) -> str:
