@@ -49,6 +49,10 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
         Public description of the table. With it, ``X`` is a data frame of raw records, here and in
         prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
         encoded).
+    additive : bool, default=False
+        Whether numeric columns get curves in place of straight lines: smooth functions of the value, whose
+        bins are learned first, from a part of the budget. How many follows from public numbers; with little
+        data or budget none. Needs a `schema`.
     classes : sequence of two or more labels, optional
         The public labels. Default: those of the schema's label, else those in the data, with a
         PrivacyWarning. Of two, the second is the positive one, for precision, recall and curves of
@@ -137,6 +141,7 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
         penalize_intercept: bool = False,
         row_norm: float | None = None,
         schema: Schema | None = None,
+        additive: bool = False,
         classes: Sequence[Any] | None = None,
         neighbors: str | None = None,
         calibration: str = "tight",
@@ -223,6 +228,10 @@ class LinearSVC(PrivateLinearClassifier):
         Public description of the table. With it, ``X`` is a data frame of raw records, here and in
         prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
         encoded).
+    additive : bool, default=False
+        Whether numeric columns get curves in place of straight lines: smooth functions of the value, whose
+        bins are learned first, from a part of the budget. How many follows from public numbers; with little
+        data or budget none. Needs a `schema`.
     classes : sequence of two labels, optional
         The public labels. Default: those of the schema's label, else those in the data, with a
         PrivacyWarning. The second is the positive one, for precision, recall and curves of
@@ -316,6 +325,7 @@ class LinearSVC(PrivateLinearClassifier):
         penalize_intercept: bool = False,
         row_norm: float | None = None,
         schema: Schema | None = None,
+        additive: bool = False,
         classes: Sequence[Any] | None = None,
         neighbors: str | None = None,
         calibration: str = "tight",

@@ -35,6 +35,7 @@ _FLAG = ((bool, np.bool_), "True or False")
 _KINDS: dict[str, tuple[Any, str]] = {
     "l2": _NUMBER,
     "fit_intercept": _FLAG,
+    "additive": _FLAG,
     "penalize_intercept": _FLAG,
     "row_norm": _NUMBER_OR_NONE,
     "threshold": _NUMBER,

@@ -21,6 +21,7 @@ from dperm.algorithms.fit import FitResult
 from dperm.data.dense import row_products
 from dperm.data.files.record_files import RecordFiles
 from dperm.data.schema.schema import Schema
+from dperm.estimators.additive import solve_additive
 from dperm.estimators.dask_input import ScoredByBlocks, by_blocks
 from dperm.estimators.design import (
     FittedDesign,
@@ -73,6 +74,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
     penalize_intercept: bool
     row_norm: float | None
     schema: Schema | None
+    additive: bool
     neighbors: str | None
     calibration: str
     learn_scales: bool | str
@@ -179,7 +181,10 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         if drop_missing_labels:
             relation = relation_of(self.neighbors, self.ledger)
             X, y, counts, sample_weight = labelled(relation, X, y, counts, sample_weight)
-        fitted._solve(fitted._objective(X, y, counts, sample_weight))
+        if self.additive:
+            solve_additive(fitted, X, y, counts, sample_weight)
+        else:
+            fitted._solve(fitted._objective(X, y, counts, sample_weight))
         self.__dict__ = fitted.__dict__  # all at once: a fit that fails leaves the model as it was
         return self
 

@@ -120,6 +120,10 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
         Public description of the table. With it, ``X`` is a data frame of raw records, here and in
         prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
         encoded).
+    additive : bool, default=False
+        Whether numeric columns get curves in place of straight lines: smooth functions of the value, whose
+        bins are learned first, from a part of the budget. How many follows from public numbers; with little
+        data or budget none. Needs a `schema`.
     target_bound : float, optional
         Public bound on ``|y|``, in the unit of the targets, which are clipped to it. Choose it from what is
         known about the targets, not from the data. Default: that of the schema's label. Required without one,
@@ -208,6 +212,7 @@ class HuberRegressor(WithStandardErrors, PrivateLinearRegressor):
         penalize_intercept: bool = False,
         row_norm: float | None = None,
         schema: Schema | None = None,
+        additive: bool = False,
         target_bound: float | None = None,
         neighbors: str | None = None,
         calibration: str = "tight",
@@ -295,6 +300,10 @@ class QuantileRegressor(PrivateLinearRegressor):
         Public description of the table. With it, ``X`` is a data frame of raw records, here and in
         prediction, each of which is encoded independently of the others (or a `TabularMatrix` that is already
         encoded).
+    additive : bool, default=False
+        Whether numeric columns get curves in place of straight lines: smooth functions of the value, whose
+        bins are learned first, from a part of the budget. How many follows from public numbers; with little
+        data or budget none. Needs a `schema`.
     target_bound : float, optional
         Public bound on ``|y|``, in the unit of the targets, which are clipped to it. Choose it from what is
         known about the targets, not from the data. Default: that of the schema's label. Required without one,
@@ -380,6 +389,7 @@ class QuantileRegressor(PrivateLinearRegressor):
         penalize_intercept: bool = False,
         row_norm: float | None = None,
         schema: Schema | None = None,
+        additive: bool = False,
         target_bound: float | None = None,
         neighbors: str | None = None,
         calibration: str = "tight",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from dperm._cached import cached_property
 from dperm.data.schema.columns import Numeric
+from dperm.data.schema.table_columns import TableColumn
 
 Numbers = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -20,8 +21,23 @@ LEAST_EXPONENT, LARGEST_EXPONENT = -30, 50
 _MAGNITUDES = LARGEST_EXPONENT - LEAST_EXPONENT + 1
 
 
+class Histogram(Protocol):
+    """Public bins of the numbers of a column."""
+
+    @property
+    def n_bins(self) -> int:
+        """Number of counts."""
+
+    def read(self, column: TableColumn) -> NDArray[Any]:
+        """The numbers of a column of a table, NaN where missing."""
+        return column.numbers_or_missing()
+
+    def counts(self, values: Numbers) -> Integers:
+        """How many of the numbers are in each bin."""
+
+
 @dataclass(frozen=True)
-class Magnitudes:
+class Magnitudes(Histogram):
     """Bins by sign and magnitude, ``2^(e-1) < |x| <= 2^e``; one for 0; one for missing values.
 
     They are in ascending order, missing values last. Magnitudes below the smallest bin count as 0, those
@@ -67,7 +83,7 @@ _BINS = _bin_of_raw()
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(Histogram):
     """Bins of equal width from `low` to `high`, and one bin on either side.
 
     Bin i lies between edges i - 1 and i, the upper edge included; `low` itself is in bin 1. Missing values
@@ -96,9 +112,6 @@ class Grid:
         present = place == place
         inside = place if present.all() else place[present]
         return np.bincount(inside.astype(np.int64), minlength=self.n_bins).astype(np.int64, copy=False)
-
-
-Histogram = Magnitudes | Grid
 
 
 #: Share of the records that may lie beyond a bound.

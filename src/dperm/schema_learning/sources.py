@@ -131,6 +131,8 @@ class Counting:
     numeric: Mapping[str, Histogram]
     categorical: Mapping[str, type[Category]]
     names: tuple[str, ...]  # all columns that a table may have
+    #: How many records each row of a table in memory stands for; 1 by default.
+    repeats: Integers | None = None
 
     def zero(self) -> Tally:
         """The counts of no records."""
@@ -141,7 +143,7 @@ class Counting:
         """The counts of a table."""
         columns = iter(read_columns(table, [*self.numeric, *self.categorical], self.names))
         bins = [
-            _histogram(histogram, column.numbers_or_missing())
+            _histogram(histogram, histogram.read(column), self.repeats)
             for histogram, column in zip(self.numeric.values(), columns, strict=False)
         ]
         values = [
@@ -151,10 +153,13 @@ class Counting:
         return Tally(np.concatenate([*bins, np.zeros(0, np.int64)]), tuple(values))
 
 
-def _histogram(histogram: Histogram, values: Any) -> Integers:
+def _histogram(histogram: Histogram, values: Any, repeats: Integers | None) -> Integers:
     counts = np.zeros(histogram.n_bins, np.int64)
     for start in range(0, len(values), _BLOCK_ROWS):
-        counts += histogram.counts(values[start : start + _BLOCK_ROWS].astype(np.float64))
+        block = values[start : start + _BLOCK_ROWS].astype(np.float64)
+        if repeats is not None:
+            block = np.repeat(block, repeats[start : start + _BLOCK_ROWS])
+        counts += histogram.counts(block)
     return counts
 
 

@@ -128,7 +128,13 @@ class Candidates:
             taken = sorted(set(own) & {self._prefix + name for name in _OWN})
             if taken:
                 raise ValueError(f"candidates must not set {taken}: these are the search's own, or for all")
-            _check_steps(clone(estimator).set_params(**own))
+            made = clone(estimator).set_params(**own)
+            _check_steps(made)
+            if model_of(made).additive:
+                raise ValueError(
+                    "additive=True learns bins in each fit, which a search does not price: search over "
+                    "candidates of schema=, of Schema.learn(..., functions='auto') or Numeric(functions=K)"
+                )
 
     def __len__(self) -> int:
         return len(self.settings)

@@ -1,0 +1,206 @@
+"""Bins of smooth functions and values of their own, from a noisy histogram of each numeric column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dperm._cached import cached_property
+from dperm.accounting.neighbours import Neighbours
+from dperm.data.schema.columns import Numeric
+from dperm.data.schema.schema import Schema
+from dperm.data.schema.table_columns import TableColumn
+from dperm.mechanisms.open_counts import release_open_counts
+from dperm.mechanisms.release import Releaser
+from dperm.private_values.open_counts import OpenCounts
+from dperm.schema_learning.bounds import Histogram
+from dperm.schema_learning.sources import Counting, Source
+
+Numbers = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: Fraction of the budget, in mu^2, for the histograms: bins of a twentieth are as good as exact ones.
+SHARE = 0.05
+_LEAST_CELLS, _MOST_CELLS = 16, 1024  # of equal width on the transformed scale
+_BINS = 32  # that a column gets at least where counts allow it
+_OF_THE_SCALE = 0.5  # fraction of the bins that are of equal width, whatever the counts
+_DEVIATIONS = 3.0  # of the noise by which a value or a cell stands out
+_PRECISION = 0.1  # noise of a column's counts together, over the number of records
+
+
+@dataclass(frozen=True)
+class Cells(Histogram):
+    """Cells of equal width of a numeric column on its transformed scale, and single values.
+
+    The values are the bounds, to which all beyond are clamped, 0, and the one that stands for missing
+    numbers: these are counted apart. Other missing values are not counted.
+    """
+
+    column: Numeric
+    number: int = 1024
+
+    @cached_property
+    def edges(self) -> Numbers:
+        """Edges between the cells, in the unit of the column; dates have whole units only."""
+        edges = np.array(replace(self.column, bins=self.number, missing="zero").borders)
+        return edges if self.column.unit is None else np.unique(np.ceil(edges))
+
+    @cached_property
+    def values(self) -> tuple[float, ...]:
+        """The values that are counted apart, ascending."""
+        column = self.column
+        known = {float(column.low), float(column.high), 0.0}
+        known |= set() if isinstance(column.missing, str) else {float(column.missing)}
+        return tuple(sorted(each for each in known if column.low <= each <= column.high))
+
+    @property
+    def n_bins(self) -> int:
+        """Number of counts: of the cells, then of the values."""
+        return len(self.edges) + 1 + len(self.values)
+
+    def read(self, column: TableColumn) -> NDArray[Any]:
+        """The numbers of a column of a table, NaN where missing."""
+        return self.column.read(column)
+
+    def counts(self, values: Numbers) -> Integers:
+        """How many numbers are in each cell and at each value."""
+        given = self.column
+        clipped = np.clip(values, given.low, given.high)
+        if not isinstance(given.missing, str):
+            clipped[np.isnan(clipped)] = given.missing
+        clipped = clipped[clipped == clipped]
+        places = np.searchsorted(self.edges, clipped, side="right")
+        for place, value in enumerate(self.values, len(self.edges) + 1):
+            places[clipped == value] = place
+        return np.bincount(places, minlength=self.n_bins).astype(np.int64, copy=False)
+
+    def column_with(self, functions: int, counts: Numbers, sigma: float, n: float) -> Numeric:
+        """The column with at most so many functions of bins that follow from noisy counts of n records.
+
+        Half of the bins are of equal width and need no counts, the others hold equally many records, and a
+        cell that stands out is a bin of its own. A column in which nothing stands out keeps its line, and so
+        does one of two values.
+        """
+        counts, alone = counts[: -len(self.values)], counts[-len(self.values) :]
+        noise = _DEVIATIONS * sigma
+        pile = alone > max(noise, (n - alone.max()) / _BINS)  # of the records that are elsewhere
+        rest = max(n - float(alone[pile].sum()), 1.0)
+        peaks = np.flatnonzero(counts > max(noise, rest / _BINS))
+        spread = counts.copy()
+        spread[peaks] = 0.0
+        edges = np.append(self.edges, np.inf)  # upper ends of cells
+        cuts = set(edges[peaks[peaks > 0] - 1].tolist())
+        if spread.sum() > noise * math.sqrt(len(spread)):
+            below = np.maximum.accumulate(np.maximum(np.cumsum(spread), 0.0))
+            mixed = _OF_THE_SCALE * np.arange(1, len(counts) + 1) / len(counts)
+            mixed += (1.0 - _OF_THE_SCALE) * below / below[-1]
+            at = np.searchsorted(mixed, np.arange(1, _BINS) / _BINS - 1e-9)
+            cuts |= {*edges[at].tolist(), *edges[peaks].tolist()}
+        elif len(peaks) + pile.sum() <= 2:
+            return self.column
+        inside = sorted(cut for cut in cuts if self.column.low < cut < self.column.high)
+        return replace(
+            self.column,
+            functions=min(functions, len(inside)),
+            edges=_plain(inside, self.column) if inside else None,
+            atoms=_plain(np.array(self.values)[pile].tolist(), self.column),
+        )
+
+
+def _plain(numbers: Sequence[float], column: Numeric) -> tuple[float, ...]:
+    return tuple(int(each) if column.unit else each for each in numbers)
+
+
+def cells_for_functions(
+    schema: Schema, n: float, multiplier: float, relation: Neighbours
+) -> dict[str, Cells]:
+    """Cells of the numeric columns that have neither bins nor functions: as many as the noise allows.
+
+    Parameters
+    ----------
+    schema : Schema
+    n : float
+        Public number of records.
+    multiplier : float
+        Noise of a count over the sensitivity of all counts together.
+    relation : Neighbours
+    """
+    columns = columns_for_functions(schema)
+    sigma = multiplier * math.sqrt(len(columns)) * relation.sum_factor**0.5
+    number = _MOST_CELLS
+    while number > _LEAST_CELLS and sigma * math.sqrt(number) > _PRECISION * n:
+        number //= 2
+    return {each.name: Cells(each, number) for each in columns}
+
+
+def columns_for_functions(schema: Schema) -> list[Numeric]:
+    """The numeric columns that have neither bins nor functions, and can be divided into cells."""
+    numbers = [each for each in schema.columns if isinstance(each, Numeric) and each.bins is None]
+    return [each for each in numbers if not each.functions and not each.atoms and _is_divisible(each)]
+
+
+def _is_divisible(column: Numeric) -> bool:
+    try:
+        return len(Cells(column).edges) > 0
+    except ValueError:  # bounds so close that doubles between them are too few
+        return False
+
+
+def functions_of_budget(n: float, mu: float, dimension: int, columns: int) -> int:
+    """How many functions each numeric column gets, from public numbers; 0: none is worth its noise.
+
+    Parameters
+    ----------
+    n : float
+        Public number of records.
+    mu : float
+        Gaussian differential privacy of the fit for a change of the sum by one record.
+    dimension : int
+        Number of weights of the linear model.
+    columns : int
+        Number of numeric columns that get functions.
+    """
+    signal = n * mu / math.sqrt(dimension)
+    return int(min(_PER_SIGNAL * signal / columns, _MOST)) if columns else 0
+
+
+_PER_SIGNAL, _MOST = 0.2, 16
+
+
+def counts_of_cells(
+    source: Source, cells: Mapping[str, Cells], names: Sequence[str], repeats: Integers | None = None
+) -> OpenCounts:
+    """Exact counts of numbers in cells, in one pass; a record counts at most once in each column."""
+    tally = source.total(Counting(cells, {}, tuple(names), repeats))
+    return OpenCounts(tally.bins, (), columns=len(cells))
+
+
+def released_functions(
+    release: Releaser,
+    multiplier: float,
+    private: OpenCounts,
+    cells: Mapping[str, Cells],
+    n: float,
+    functions: int,
+) -> dict[str, Numeric]:
+    """Release the counts, and return the columns with functions that follow from them."""
+    noisy, _ = release_open_counts(release, private, multiplier, 0.0)
+    parts = np.split(noisy.astype(np.float64), np.cumsum([each.n_bins for each in cells.values()])[:-1])
+    sigma = release.releases[-1].scale
+    return {
+        name: each.column_with(functions, part, sigma, n)
+        for (name, each), part in zip(cells.items(), parts, strict=True)
+    }
+
+
+def with_columns(schema: Schema, columns: Mapping[str, Numeric]) -> Schema:
+    """The schema with other descriptions of some of its columns."""
+    changed = [columns.get(each.name, each) for each in schema.columns]
+    return Schema._learned_as(
+        schema._learned, changed, schema.name, schema.ignored, schema.label, draft=schema.draft
+    )

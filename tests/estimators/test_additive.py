@@ -1,0 +1,259 @@
+"""``additive=True``: what is learned first, for which charge, from which tables, and what is refused."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import dperm
+from dperm import Categorical, Numeric, Schema
+from dperm.accounting import Ledger, gdp_mu
+from dperm.algorithms.fit import FitResult
+from dperm.audit import replay_check
+from dperm.data import aggregate
+from dperm.errors import BudgetExceededError, DataError
+from dperm.mechanisms.hooks import watch_releases
+from dperm.schema_learning.functions import Cells
+from dperm.search import PrivateSearch
+from reference.schema_tables import arrow, in_csv, in_dask, in_parquet
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::dperm.errors.SeededNoiseWarning", "ignore::dperm.errors.ExactSizeWarning"
+)
+
+SCHEMA = Schema(
+    [
+        Numeric("age", 17, 90),
+        Numeric("gain", 0, 1e5, "log1p", missing="column"),
+        Numeric("since", "2020-01-01", "2026-01-01", unit="day"),
+        Categorical("job", ["clerk", "cook"]),
+    ],
+    label="label",
+)
+
+
+def people(n=6000, seed=0):
+    """A label that depends on the distance of the age from 50, and on a gain that most do not have."""
+    rng = np.random.default_rng(seed)
+    age, gain = rng.integers(17, 91, n), np.where(rng.random(n) < 0.7, 0.0, rng.gamma(2.0, 3000.0, n))
+    score = np.abs(age - 50) + rng.normal(0.0, 6.0, n) - 10.0 * (gain > 3000.0)
+    return pd.DataFrame(
+        {
+            "age": age.astype(float),
+            "gain": np.where(rng.random(n) < 0.1, np.nan, gain),
+            "since": pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 2000, n), "D"),
+            "job": rng.choice(["clerk", "cook"], n),
+            "label": np.where(score < 18.0, 1, -1),
+        }
+    )
+
+
+def fitted(table, epsilon=1.0, **settings):
+    settings = {"schema": SCHEMA, "classes": [-1, 1], "random_state": 0, "additive": True} | settings
+    model = dperm.LogisticRegression(epsilon, 1e-6, **settings)
+    if isinstance(table, pd.DataFrame):
+        return model.fit(table.drop(columns="label"), table["label"])
+    return model.fit(table)
+
+
+class TestWhatItGives:
+    def test_curves_that_a_line_misses(self):
+        train, test = people(), people(seed=1)
+        model = fitted(train)
+        assert (
+            model.score(test, test["label"]) > fitted(train, additive=False).score(test, test["label"]) + 0.1
+        )
+        age, gain, since, _ = model._design.schema.columns
+        assert age.functions == gain.functions == since.functions == model.privacy_.public["functions"]
+        assert (age.atoms, gain.atoms, since.atoms) == ((), (0.0,), ())
+        # Equally many records in bins of ages, besides those of equal width.
+        assert 17 < min(age.edges) < max(age.edges) < 90
+        assert model.schema is SCHEMA
+        assert clone(model).additive
+        assert "counts of the numbers of 3 columns in public cells (5 % of" in model.privacy_.mechanism
+
+    def test_a_model_file_predicts_the_same(self, tmp_path):
+        model, table = fitted(people()), people(500, seed=2)
+        model.save(tmp_path / "model.json")
+        loaded = dperm.load(tmp_path / "model.json")
+        np.testing.assert_array_equal(loaded.predict_proba(table), model.predict_proba(table))
+
+    @pytest.mark.parametrize(
+        "estimator",
+        [dperm.HuberRegressor, dperm.QuantileRegressor, dperm.LinearSVC],
+        ids=lambda e: e.__name__,
+    )
+    def test_other_losses(self, estimator):
+        table = people()
+        own = {"classes": [-1, 1]} if estimator is dperm.LinearSVC else {"target_bound": 1.0}
+        scores = [
+            estimator(2.0, 1e-6, schema=SCHEMA, additive=additive, random_state=0, **own)
+            .fit(table.drop(columns="label"), table["label"])
+            .score(table, table["label"])
+            for additive in (False, True)
+        ]
+        assert scores[1] > scores[0] + 0.05
+
+    def test_without_privacy_and_with_little_of_it(self):
+        model = fitted(people(), math.inf)
+        assert not model.privacy_.private
+        assert model.score(people(seed=1), people(seed=1)["label"]) > 0.8
+        np.testing.assert_array_equal(
+            fitted(people(), 1e-3).coef_, fitted(people(), 1e-3, additive=False).coef_
+        )
+        with_jobs = {"schema": Schema([SCHEMA.columns[3]], ignored=["age", "gain", "since"], label="label")}
+        assert fitted(people(), **with_jobs).coef_.shape == (1, 2)
+
+
+TABLES = {
+    "mapping": lambda frame, _: {name: frame[name].to_numpy() for name in frame if name != "label"},
+    "arrow": lambda frame, _: arrow(frame),
+    "dask": lambda frame, _: in_dask(frame),
+    "parquet": lambda frame, folder: in_parquet(frame, folder, schema=SCHEMA),
+    "csv": lambda frame, folder: in_csv(frame, folder, schema=SCHEMA),
+}
+
+
+class TestTables:
+    @pytest.mark.parametrize("name", TABLES)
+    def test_equal_seeds_give_equal_weights(self, name, tmp_path, request):
+        if name == "dask":
+            request.getfixturevalue("client")
+        frame = people(4000)
+        table = TABLES[name](frame, tmp_path)
+        model = dperm.LogisticRegression(
+            1.0, 1e-6, schema=SCHEMA, additive=True, classes=[-1, 1], random_state=0, n_public=4000
+        )
+        y = (
+            None
+            if name in ("parquet", "csv")
+            else in_dask(frame)["label"]
+            if name == "dask"
+            else frame["label"]
+        )
+        model.fit(table, y)
+        assert model._design.schema == fitted(frame, n_public=4000)._design.schema
+        np.testing.assert_allclose(model.coef_, fitted(frame, n_public=4000).coef_, atol=1e-6)
+
+    def test_an_array_in_the_order_of_the_schema(self):
+        frame = people()[["age", "gain"]]
+        schema = Schema(SCHEMA.columns[:2])
+        own = {"schema": schema, "classes": [-1, 1], "random_state": 0, "additive": True}
+        models = [
+            dperm.LogisticRegression(1.0, 1e-6, **own).fit(X, people()["label"])
+            for X in (frame, frame.to_numpy())
+        ]
+        np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+
+    def test_rows_that_stand_for_several_records(self):
+        frame = people(3000)[["age", "label"]]
+        rows, labels, counts = aggregate(frame[["age"]].to_numpy(), frame["label"].to_numpy())
+        own = {"schema": Schema(SCHEMA.columns[:1]), "classes": [-1, 1], "random_state": 0, "additive": True}
+        model = dperm.LogisticRegression(1.0, 1e-6, n_public=3000, **own)
+        whole = clone(model).fit(frame[["age"]], frame["label"])
+        merged = clone(model).fit(rows, labels, counts=counts)
+        assert merged._design.schema == whole._design.schema
+
+
+def result(table, relation):
+    model = fitted(table, 4.0, neighbors=relation, n_public=2000)
+    return FitResult(model.coef_, model.privacy_, model.n_iter_)
+
+
+RECORDS = {
+    "ordinary": (33.0, 900.0, "2022-01-01", "cook", 1),
+    "at a bound": (90.0, 0.0, "2026-01-01", "cook", -1),
+    "beyond them": (-1e300, np.inf, "1900-01-01", "clerk", 1),
+    "missing": (17.0, np.nan, "2020-01-01", "clerk", -1),
+}
+
+
+class TestCharge:
+    def test_one_charge_and_every_release_within_it(self):
+        ledger, squares = Ledger(1.0, 1e-6, allow_seeded=True), []
+
+        def watch(releaser, method, private, *arguments):
+            assert len(ledger.history()) == 1
+            released = method(releaser, private, *arguments)
+            squares.append((releaser.releases[-1].sensitivity / releaser.releases[-1].scale) ** 2)
+            return released
+
+        with watch_releases(watch):
+            model = fitted(people(), ledger=ledger)
+        assert ledger.charged.units == ledger.caps.units
+        assert squares[0] == pytest.approx(0.05 * gdp_mu(1.0, 1e-6) ** 2)
+        assert sum(squares) == pytest.approx(gdp_mu(1.0, 1e-6) ** 2)
+        assert (model.privacy_.epsilon, model.privacy_.steps) == (1.0, len(squares))
+
+    @pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+    def test_a_record_moves_no_release_by_more_than_its_sensitivity(self, relation):
+        largest = 0.0
+        for i, name in enumerate(RECORDS):
+            others = [name], [list(RECORDS)[i - 1]] if relation == "replace_one" else []
+            tables = []
+            for records in others:
+                more = pd.DataFrame([RECORDS[each] for each in records], columns=list(people(1)))
+                more["since"] = pd.to_datetime(more["since"])
+                tables.append(pd.concat([people(2000), more.astype(people(1).dtypes)], ignore_index=True))
+            report = replay_check(lambda table: result(table, relation), *tables)
+            assert report.ok, report
+            largest = max(largest, report.largest_share)
+        assert largest > 0.99
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("settings", "error", "match"),
+        [
+            ({"schema": None}, ValueError, "needs the public bounds"),
+            ({"solver": "dp_sgd"}, ValueError, "whose cost is one of mu"),
+            ({"solver_options": {"steps": 0}}, ValueError, "steps"),
+            ({"classes": [0, 1]}, ValueError, "class"),
+            ({"epsilon": 9.0}, BudgetExceededError, "9"),
+            ({"additive": "yes"}, TypeError, "additive must be True or False"),
+        ],
+    )
+    def test_before_the_charge(self, settings, error, match):
+        ledger = Ledger(1.5, 1e-6, allow_seeded=True)
+        with pytest.raises(error, match=match):
+            fitted(people(), ledger=ledger, **settings)
+        assert ledger.charged.units == 0
+
+    def test_encoded_records_and_pure_guarantees(self):
+        table = people().drop(columns="label")
+        model = dperm.LogisticRegression(1.0, 1e-6, schema=SCHEMA, additive=True, classes=[-1, 1])
+        with pytest.raises(DataError, match="encoded already"):
+            model.fit(SCHEMA.encode(table), people()["label"])
+        with pytest.raises(ValueError, match="delta > 0"):
+            model.set_params(delta=0.0).fit(table, people()["label"])
+        with pytest.raises(ValueError, match="candidates of schema"):
+            PrivateSearch(model, {"l2": [0.0, 1.0]}, 1.0, 1e-6).fit(table, people()["label"])
+
+
+AWKWARD = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 5e-324, 2.0, math.nextafter(1.0, 2.0), 1.5]
+
+
+@pytest.mark.parametrize("transform", ["none", "log1p"])
+@pytest.mark.parametrize("missing", ["zero", 0.5])
+def test_cells_count_each_number_once(transform, missing):
+    cells = Cells(Numeric("x", -1.0, 1.0, transform, missing=missing))
+    counts = cells.counts(np.array(AWKWARD))
+    alone = dict(zip(cells.values, counts[-len(cells.values) :].tolist(), strict=True))
+    assert alone == {-1.0: 2, 0.0: 2, 1.0: 5} | ({} if missing == "zero" else {0.5: 2})
+    assert counts.sum() == len(AWKWARD) - (missing == "zero")
+    # A number on an edge belongs to the cell above it, as it does to the bin in the encoding.
+    above = np.flatnonzero(cells.counts(cells.edges[:1]))
+    assert above.tolist() == [1]
+
+
+def test_a_column_in_which_nothing_or_two_values_stand_out_keeps_its_line():
+    cells = Cells(Numeric("x", 0.0, 1.0))
+    nothing, two = np.zeros(cells.n_bins), np.zeros(cells.n_bins)
+    two[-2:] = 50.0
+    for counts in (nothing, two):
+        assert cells.column_with(4, counts, 10.0, 100.0) == cells.column
+    two[[100, 200]] = 50.0
+    four = cells.column_with(4, two, 10.0, 200.0)
+    assert (four.functions, four.edges, four.atoms) == (2, (100 / 1024, 200 / 1024), (0.0, 1.0))
