@@ -73,7 +73,7 @@ static int find_groups(struct nonzero_columns *nonzero, const struct tabular_mat
 struct nonzero_columns *find_nonzero_columns(const struct tabular_matrix *table, int64_t n_rows,
                                              int n_threads) {
     struct nonzero_columns *nonzero = calloc(1, sizeof *nonzero);
-    if (!nonzero || table->n_columns > MAX_NONZERO_COLUMNS) {
+    if (!nonzero || table->n_columns > MAX_NONZERO_COLUMNS || table->n_mapped) {
         free(nonzero);
         return NULL;
     }

@@ -12,14 +12,14 @@ static int slot_of(const struct tabular_matrix *table, int64_t column) {
     return (int)dense_slot(&map, UNIT_DOUBLES, column);
 }
 
-/* Adds number k to the last piece, or begins a new one. */
-static void add_number(struct tabular_matrix *table, int64_t k, int begins) {
-    const int64_t column = table->numeric_columns[k];
+/* Adds number k, of a dense column, to the last piece, or begins a new one. */
+static void add_number(struct tabular_matrix *table, int64_t k, int64_t column, int begins) {
     const int slot = slot_of(table, column);
     if (!begins) {
         struct number_piece *last = &table->pieces[table->n_pieces - 1];
         const int lane = last->first_lane + last->n_lanes;
-        if (column == last->first_column + last->n_lanes && lane < UNIT_DOUBLES &&
+        if (column == last->first_column + last->n_lanes &&
+            k == last->first_number + last->n_lanes && lane < UNIT_DOUBLES &&
             slot == last->accumulator * UNIT_DOUBLES + lane) {
             last->n_lanes++;
             return;
@@ -40,48 +40,94 @@ static void sort_pieces(struct number_piece *pieces, int64_t count) {
     }
 }
 
-static void add_segments(struct tabular_matrix *table) {
-    int64_t k = 0, j = 0;
-    while (k < table->n_numeric || j < table->n_categorical) {
+/* number_at: the number of each dense column, -1 in one-hot columns. */
+static void add_segments(struct tabular_matrix *table, const int64_t *number_at) {
+    int64_t column = 0, hot = 0;
+    while (column < table->n_columns) {
         const int64_t first_piece = table->n_pieces;
-        const int64_t next = j < table->n_categorical ? table->first_columns[j] : INT64_MAX;
-        for (int begins = 1; k < table->n_numeric && table->numeric_columns[k] < next; begins = 0)
-            add_number(table, k++, begins);
+        for (int begins = 1; column < table->n_columns && number_at[column] >= 0; begins = 0) {
+            add_number(table, number_at[column], column, begins);
+            column++;
+        }
         sort_pieces(table->pieces + first_piece, table->n_pieces - first_piece);
-        const int64_t number = k < table->n_numeric ? table->numeric_columns[k] : INT64_MAX;
-        while (j < table->n_categorical && table->first_columns[j] < number)
-            j++;
-        const struct tabular_segment segment = {table->n_pieces, j};
+        while (hot < table->n_one_hot && table->first_columns[table->one_hot[hot]] == column)
+            column += table->sizes[table->one_hot[hot++]];
+        const struct tabular_segment segment = {table->n_pieces, hot};
         table->segments[table->n_segments++] = segment;
     }
 }
 
+/* Sorts the columns of codes into one-hot and mapped ones, and counts numbers and entries. */
+static void sort_columns(struct tabular_matrix *table) {
+    table->n_numbers = table->n_numeric;
+    table->n_mapped = table->n_one_hot = table->n_entries = 0;
+    for (int64_t j = 0; j < table->n_categorical; j++) {
+        table->first_entries[j] = 0;
+        if (table->maps && table->maps[j]) {
+            const struct mapped_column mapped = {j, table->sizes[j], table->widths[j],
+                                                 table->n_numbers, table->maps[j]};
+            table->mapped[table->n_mapped++] = mapped;
+            table->n_numbers += mapped.width;
+        } else {
+            table->one_hot[table->n_one_hot++] = j;
+            table->first_entries[j] = table->n_entries;
+            table->n_entries += table->sizes[j] + 1;
+        }
+    }
+}
+
 static void add_entries(struct tabular_matrix *table) {
-    for (int64_t j = 0, entry = 0; j < table->n_categorical; j++) {
-        table->first_entries[j] = entry;
+    for (int64_t hot = 0, entry = 0; hot < table->n_one_hot; hot++) {
+        const int64_t j = table->one_hot[hot];
         for (int64_t code = 0; code < table->sizes[j]; code++)
             table->slots[entry++] = slot_of(table, table->first_columns[j] + code);
         table->slots[entry++] = 0; /* of weight 0 */
     }
 }
 
+static void place_numbers(struct tabular_matrix *table, int64_t *number_at) {
+    for (int64_t column = 0; column < table->n_columns; column++)
+        number_at[column] = -1;
+    for (int64_t k = 0; k < table->n_numeric; k++)
+        table->number_columns[k] = table->numeric_columns[k];
+    for (int64_t m = 0; m < table->n_mapped; m++)
+        for (int64_t k = 0; k < table->mapped[m].width; k++)
+            table->number_columns[table->mapped[m].first_number + k] =
+                table->first_columns[table->mapped[m].place] + k;
+    for (int64_t k = 0; k < table->n_numbers; k++)
+        number_at[table->number_columns[k]] = k;
+}
+
 int plan_tabular(struct tabular_matrix *table) {
+    const size_t codes = (size_t)table->n_categorical + 1;
     table->n_pieces = table->n_segments = 0;
-    table->n_entries = table->n_columns - table->n_numeric + table->n_categorical;
-    table->pieces = malloc((size_t)(table->n_numeric + 1) * sizeof *table->pieces);
-    table->segments = malloc((size_t)(table->n_categorical + 1) * sizeof *table->segments);
-    table->first_entries = malloc((size_t)(table->n_categorical + 1) * sizeof(int64_t));
-    table->slots = calloc((size_t)entries_with_spare(table), sizeof(int32_t));
+    table->mapped = malloc(codes * sizeof *table->mapped);
+    table->one_hot = malloc(codes * sizeof *table->one_hot);
+    table->first_entries = malloc(codes * sizeof *table->first_entries);
+    table->segments = malloc(codes * sizeof *table->segments);
     table->memory = calloc(1, sizeof *table->memory);
-    if (!table->pieces || !table->segments || !table->first_entries || !table->slots ||
+    if (!table->mapped || !table->one_hot || !table->first_entries || !table->segments ||
         !table->memory)
         return -1;
-    add_segments(table);
-    add_entries(table);
-    return 0;
+    sort_columns(table);
+    int64_t *number_at = malloc((size_t)table->n_columns * sizeof *number_at);
+    table->number_columns = malloc((size_t)(table->n_numbers + 1) * sizeof(int64_t));
+    table->pieces = malloc((size_t)(table->n_numbers + 1) * sizeof *table->pieces);
+    table->slots = calloc((size_t)entries_with_spare(table), sizeof(int32_t));
+    const int ready = number_at && table->number_columns && table->pieces && table->slots;
+    if (ready) {
+        place_numbers(table, number_at);
+        add_segments(table, number_at);
+        add_entries(table);
+    }
+    free(number_at);
+    return ready ? 0 : -1;
 }
 
 void free_tabular_plan(struct tabular_matrix *table) {
+    free(table->mapped);
+    free(table->one_hot);
+    free(table->number_columns);
     free(table->pieces);
     free(table->segments);
     free(table->first_entries);
@@ -121,12 +167,18 @@ static void put_numbers(const struct tabular_matrix *table, int64_t place, doubl
         row[table->numeric_columns[j]] = number_at(table, place * table->n_numeric + j);
 }
 
-static void put_categories(const struct tabular_matrix *table, int64_t place, double *row) {
+static void put_codes(const struct tabular_matrix *table, int64_t place, double *row) {
     const int64_t at = place * table->n_categorical;
-    for (int64_t j = 0; j < table->n_categorical; j++) {
-        const int64_t code = code_at(table, at + j);
+    for (int64_t hot = 0; hot < table->n_one_hot; hot++) {
+        const int64_t j = table->one_hot[hot], code = code_at(table, at + j);
         if (code < table->sizes[j])
             row[table->first_columns[j] + code] = 1.0;
+    }
+    for (int64_t m = 0; m < table->n_mapped; m++) {
+        const struct mapped_column *mapped = &table->mapped[m];
+        const float *numbers = mapped_numbers(mapped, code_at(table, at + mapped->place));
+        for (int64_t k = 0; k < mapped->width; k++)
+            row[table->first_columns[mapped->place] + k] = (double)numbers[k];
     }
 }
 
@@ -140,6 +192,6 @@ void expand_tabular(const void *matrix, const int64_t *places, int64_t first, in
             prefetch_tabular(table, places[k + ROWS_AHEAD]);
         memset(row, 0, (size_t)table->n_columns * sizeof *row);
         put_numbers(table, place, row);
-        put_categories(table, place, row);
+        put_codes(table, place, row);
     }
 }

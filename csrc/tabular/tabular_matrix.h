@@ -1,5 +1,6 @@
-/* A design matrix of numbers and categories: a block of numbers, and one small code per categorical
- * column in place of its one-hot columns. It represents a dense matrix of doubles. */
+/* A design matrix of numbers and codes: a block of numbers, and one small code per categorical
+ * column in place of its one-hot columns, or of the numbers that a public map assigns to it. It
+ * represents a dense matrix of doubles. */
 #ifndef DPERM_TABULAR_MATRIX_H
 #define DPERM_TABULAR_MATRIX_H
 
@@ -20,9 +21,16 @@ struct number_piece {
     int accumulator, first_lane, n_lanes;
 };
 
-/* A run of dense columns: pieces of numbers, then categorical columns. */
+/* A run of dense columns: pieces of numbers, then one-hot columns. */
 struct tabular_segment {
-    int64_t end_piece, end_category; /* begins at the end of the previous segment */
+    int64_t end_piece, end_one_hot; /* begins at the end of the previous segment */
+};
+
+/* A column of codes with a map: numbers first_number .. first_number + width - 1 of a row. */
+struct mapped_column {
+    int64_t place; /* among the columns of codes */
+    int64_t size, width, first_number;
+    const float *numbers; /* size + 1 rows of `width`, the last of zeros */
 };
 
 struct nonzero_columns;
@@ -41,15 +49,24 @@ struct tabular_matrix {
     double step; /* an integer v of the numeric block represents v * step */
     int64_t n_numeric, n_categorical, n_columns;
     const int64_t *numeric_columns; /* n_numeric dense columns, ascending */
-    /* Code v of column j is a 1 in dense column first_columns[j] + v; v = sizes[j] is all zeros. */
+    /* Code v of column j is a 1 in dense column first_columns[j] + v; v = sizes[j] is all zeros.
+     * With a map, code v is instead the numbers maps[j][v * widths[j] + k], k < widths[j], in dense
+     * column first_columns[j] + k; row sizes[j] of the map holds zeros. */
     const int64_t *first_columns, *sizes; /* n_categorical, ascending */
+    const int64_t *widths;                /* n_categorical; NULL if there are no maps */
+    const float *const *maps; /* n_categorical, each NULL for a one-hot column; or NULL */
 
-    /* Set by plan_tabular(). A table of entries has one for each code, v = sizes[j] included: code
-     * v of column j is entry first_entries[j] + v. */
+    /* Set by plan_tabular(). The numbers of a row are those stored, then those of the maps. A table
+     * of entries has one for each code of the one-hot columns, v = sizes[j] included: code v of
+     * column j is entry first_entries[j] + v. */
+    int64_t n_numbers, n_mapped, n_one_hot;
+    struct mapped_column *mapped;
+    int64_t *one_hot;        /* places of one-hot columns among the columns of codes */
+    int64_t *number_columns; /* n_numbers: the dense column of each */
     int64_t n_pieces, n_segments, n_entries;
     struct number_piece *pieces;
     struct tabular_segment *segments;
-    int64_t *first_entries; /* n_categorical */
+    int64_t *first_entries; /* n_categorical; 0 for one with a map, whose "entry" is its code */
     int32_t *slots;         /* entries_with_spare() */
     struct pass_memory *memory;
 };
@@ -84,6 +101,11 @@ static inline double number_at(const struct tabular_matrix *table, int64_t at) {
         return ((const double *)table->numeric)[at];
     }
     return 0.0;
+}
+
+/* What a code stands for; zeros for one out of range. */
+static inline const float *mapped_numbers(const struct mapped_column *mapped, int64_t code) {
+    return mapped->numbers + (code < mapped->size ? code : mapped->size) * mapped->width;
 }
 
 /* Returns 0, or -1 when memory ran out; free_tabular_plan() may be called in any case. */

@@ -24,19 +24,21 @@ static const struct nonzero_columns *nonzero_columns_for(const struct dense_rows
 static void flush_numbers(const struct tabular_matrix *table, const struct table_scratch *scratch,
                           double shift, uint64_t added, int64_t *sum_out) {
     const uint64_t surplus = bits_f64(shift) * added;
-    for (int64_t k = 0; k < table->n_numeric; k++)
-        sum_out[table->numeric_columns[k]] += (int64_t)(scratch->number_sums[k] - surplus);
+    for (int64_t k = 0; k < table->n_numbers; k++)
+        sum_out[table->number_columns[k]] += (int64_t)(scratch->number_sums[k] - surplus);
     memset(scratch->number_sums, 0, (size_t)scratch->stride * sizeof *scratch->number_sums);
 }
 
 static void flush_entries(const struct tabular_matrix *table, const struct table_scratch *scratch,
                           int64_t *sum_out) {
-    for (int64_t j = 0; j < table->n_categorical; j++)
+    for (int64_t hot = 0; hot < table->n_one_hot; hot++) {
+        const int64_t j = table->one_hot[hot];
         for (int64_t code = 0; code < table->sizes[j]; code++)
             sum_out[table->first_columns[j] + code] +=
                 scratch->entry_sums[table->first_entries[j] + code];
-    for (int64_t k = 0; k < table->n_numeric; k++)
-        sum_out[table->numeric_columns[k]] += scratch->number_repeats[k];
+    }
+    for (int64_t k = 0; k < table->n_numbers; k++)
+        sum_out[table->number_columns[k]] += scratch->number_repeats[k];
 }
 
 /* Adds the rows of a block, times s and rounded, to the sums of the pass; returns the sum for the
@@ -49,12 +51,12 @@ ALWAYS_INLINE int64_t add_table_block(const struct tabular_matrix *table,
     rounded_factors_f64(ROWS_PER_BLOCK, s, shift, rounded);
     add_rounded_numbers(scratch, s, shift, ahead);
     if (count)
-        add_number_repeats(scratch, table->n_numeric, s, count, shift);
+        add_number_repeats(scratch, table->n_numbers, s, count, shift);
     for (int i = 0; i < ROWS_PER_BLOCK; i++) {
         rounded[i] *= count ? count[i] : 1;
         intercept_sum += rounded[i];
     }
-    add_rounded_categories(scratch, table->n_categorical, rounded);
+    add_rounded_categories(table, scratch, rounded);
     return intercept_sum;
 }
 

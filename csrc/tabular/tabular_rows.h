@@ -33,7 +33,7 @@ static struct table_scratch table_scratch_in(struct arena *arena,
                                              const struct nonzero_columns *nonzero) {
     const int64_t doubles = (int64_t)sizeof(double);
     struct table_scratch scratch = {.nonzero = nonzero,
-                                    .stride = (table->n_numeric + UNIT_DOUBLES - 1) / UNIT_DOUBLES *
+                                    .stride = (table->n_numbers + UNIT_DOUBLES - 1) / UNIT_DOUBLES *
                                               UNIT_DOUBLES};
     for (int which = 0; which < 2; which++) {
         scratch.piece_weights[which] = arena_take(arena, table->n_pieces * UNIT_BYTES);
@@ -77,7 +77,8 @@ static void pack_table_weights(const struct tabular_matrix *table, const double 
             piece_weights[k * UNIT_DOUBLES + piece->first_lane + lane] =
                 w[piece->first_column + lane];
     }
-    for (int64_t j = 0; j < table->n_categorical; j++) {
+    for (int64_t hot = 0; hot < table->n_one_hot; hot++) {
+        const int64_t j = table->one_hot[hot];
         double *weights = entry_weights + table->first_entries[j];
         memcpy(weights, w + table->first_columns[j], (size_t)table->sizes[j] * sizeof *w);
         weights[table->sizes[j]] = 0.0;
@@ -189,6 +190,28 @@ ALWAYS_INLINE void read_entries(const struct tabular_matrix *table,
 #undef READ_CODES
 }
 
+/* to[k] = from[k], as convert_f32() for numbers that begin anywhere. */
+ALWAYS_INLINE void copy_mapped(const float *restrict from, int64_t width, double *restrict to) {
+    int64_t k = 0;
+    for (; k + WIDE_DOUBLES <= width; k += WIDE_DOUBLES)
+        *(loose_wide *)(to + k) = doubles_of_f32(from + k);
+    for (; k < width; k++)
+        to[k] = (double)from[k];
+}
+
+/* What the codes of mapped columns stand for, after the stored numbers. */
+static __attribute__((noinline)) void read_mapped(const struct tabular_matrix *table,
+                                                  const struct table_scratch *scratch) {
+    for (int64_t m = 0; m < table->n_mapped; m++) {
+        const struct mapped_column *mapped = &table->mapped[m];
+        const int32_t *codes = scratch->entries + mapped->place;
+        double *numbers = scratch->numbers + mapped->first_number;
+        for (int i = 0; i < ROWS_PER_BLOCK; i++)
+            copy_mapped(mapped_numbers(mapped, codes[i * table->n_categorical]), mapped->width,
+                        numbers + i * scratch->stride);
+    }
+}
+
 /* Numbers of rows that do not count are 0. */
 static __attribute__((noinline)) void clear_rows(const struct block_f64 *block,
                                                  const struct table_scratch *scratch) {
@@ -213,6 +236,7 @@ static __attribute__((noinline)) void read_scattered_rows(const struct dense_row
     const struct table_places places = {place, 0};
     read_numbers(table_of(rows), &places, scratch, ahead);
     read_entries(table_of(rows), &places, scratch);
+    read_mapped(table_of(rows), scratch);
     clear_rows(block, scratch);
 }
 
@@ -272,6 +296,8 @@ ALWAYS_INLINE void read_table_block(const struct dense_rows *rows, int64_t first
     const struct table_places places = {NULL, first};
     read_numbers(table_of(rows), &places, scratch, ahead);
     read_entries(table_of(rows), &places, scratch);
+    if (table_of(rows)->n_mapped)
+        read_mapped(table_of(rows), scratch);
     if (!plain)
         clear_rows(block, scratch);
 }
@@ -342,12 +368,12 @@ static void multiply_table_block(const struct tabular_matrix *table,
     const double *weights = scratch->piece_weights[which], *numbers = scratch->numbers;
     const int64_t stride = scratch->stride;
     double *slots = scratch->slots;
-    for (int64_t s = 0, k = 0, j = 0; s < table->n_segments; s++) {
+    for (int64_t s = 0, k = 0, hot = 0; s < table->n_segments; s++) {
         add_numbers(table, k, table->segments[s].end_piece, weights, numbers, stride, slots);
         k = table->segments[s].end_piece;
-        for (; j < table->segments[s].end_category; j++)
-            add_category(scratch->entries + j, table->n_categorical, scratch->entry_weights[which],
-                         table->slots, slots);
+        for (; hot < table->segments[s].end_one_hot; hot++)
+            add_category(scratch->entries + table->one_hot[hot], table->n_categorical,
+                         scratch->entry_weights[which], table->slots, slots);
     }
     for (int i = 0; i < ROWS_PER_BLOCK; i++) {
         VECTOR sum[VECTORS_PER_UNIT];
@@ -399,22 +425,24 @@ ALWAYS_INLINE void add_rounded_numbers(const struct table_scratch *scratch, cons
 
 /* What the numbers of rows that count more than once, or not at all, add beyond the first time. */
 static __attribute__((noinline)) void add_number_repeats(const struct table_scratch *scratch,
-                                                         int64_t n_numeric, const double *s,
+                                                         int64_t n_numbers, const double *s,
                                                          const int64_t *count, double shift) {
     for (int i = 0; i < ROWS_PER_BLOCK; i++)
         if (count[i] != 1 && s[i] != 0.0)
-            add_rounded_multiple_f64(scratch->numbers + i * scratch->stride, n_numeric, s[i], shift,
+            add_rounded_multiple_f64(scratch->numbers + i * scratch->stride, n_numbers, s[i], shift,
                                      count[i] - 1, scratch->number_repeats);
 }
 
 /* sums += rounded_i at the entries of the categories of row i. */
-ALWAYS_INLINE void add_rounded_categories(const struct table_scratch *scratch,
-                                          int64_t n_categorical, const int64_t *rounded) {
-    const int32_t *entries = scratch->entries;
+ALWAYS_INLINE void add_rounded_categories(const struct tabular_matrix *table,
+                                          const struct table_scratch *scratch,
+                                          const int64_t *rounded) {
     int64_t *sums = scratch->entry_sums;
-    for (int64_t j = 0; j < n_categorical; j++)
+    for (int64_t hot = 0; hot < table->n_one_hot; hot++) {
+        const int32_t *entries = scratch->entries + table->one_hot[hot];
         for (int i = 0; i < ROWS_PER_BLOCK; i++)
-            sums[entries[i * n_categorical + j]] += rounded[i];
+            sums[entries[i * table->n_categorical]] += rounded[i];
+    }
 }
 
 #endif

@@ -5,6 +5,7 @@ import pytest
 
 from dperm._kernels import row_kernels
 from dperm.data import TabularLayout, TabularMatrix
+from dperm.data.tabular import CodeMap
 from reference.kernel_calls import ROW_NORM, bind
 
 NUMERIC_DTYPES = [np.float32, np.float64, np.uint8, np.uint16]
@@ -12,17 +13,23 @@ numeric_dtypes = pytest.mark.parametrize("dtype", NUMERIC_DTYPES, ids=lambda dty
 
 
 def layout_of(parts, step=1.0):
-    """Layout of parts in dense order: 0 for a numeric column, otherwise the size of a categorical one."""
-    numeric, first, sizes = [], [], []
+    """Layout of parts in dense order: 0 for a numeric column, otherwise the size of a categorical one.
+
+    A pair is the size and the width of a column of codes with a map, of random numbers.
+    """
+    numeric, first, sizes, maps = [], [], [], []
     at = 0
     for part in parts:
+        size, width = part if isinstance(part, tuple) else (part, max(part, 1))
         if part == 0:
             numeric.append(at)
         else:
             first.append(at)
-            sizes.append(part)
-        at += max(part, 1)
-    return TabularLayout(tuple(numeric), tuple(first), tuple(sizes), step)
+            sizes.append(size)
+            random = np.random.default_rng([size, width]).normal(size=(size, width))
+            maps.append(CodeMap(random) if isinstance(part, tuple) else None)
+        at += width
+    return TabularLayout(tuple(numeric), tuple(first), tuple(sizes), step, maps=tuple(maps))
 
 
 def random_table(n_rows, parts, numeric_dtype=np.float32, seed=0, step=None):
@@ -49,13 +56,19 @@ def random_table(n_rows, parts, numeric_dtype=np.float32, seed=0, step=None):
 def one_hot(table):
     """The dense float64 matrix by definition, column by column."""
     layout = table.layout
-    dense = np.zeros((len(table.codes), len(layout.numeric_columns) + sum(layout.sizes)))
+    maps = layout.maps or [None] * len(layout.sizes)
+    widths = [each.width if each else size for size, each in zip(layout.sizes, maps, strict=True)]
+    dense = np.zeros((len(table.codes), len(layout.numeric_columns) + sum(widths)))
     scale = layout.step if table.numeric.dtype.kind == "u" else 1.0
     for j, column in enumerate(layout.numeric_columns):
         dense[:, column] = table.numeric[:, j].astype(float) * scale
     for j, (first, size) in enumerate(zip(layout.first_columns, layout.sizes, strict=True)):
         for category in range(size):
-            dense[:, first + category] = table.codes[:, j] == category
+            is_there = table.codes[:, j] == category
+            if maps[j] is None:
+                dense[:, first + category] = is_there
+            else:
+                dense[is_there, first : first + widths[j]] = maps[j].rows[category]
     return dense
 
 
@@ -74,6 +87,8 @@ LAYOUTS = {
     "many categories": (0, 300, 0),
     "numbers, categories, numbers": (0,) * 13 + (20, 7) + (0,) * 21,
     "categories, numbers": (4, 29) + (0,) * 10,
+    "curves": (0, (5, 2), 0, (70, 8), 3, 0, (300, 17), (9, 1), 0),
+    "only curves": ((5, 3), (4, 40)),
     "KDD": (0, 3, 70, 11) + (0,) * 37,
 }
 
@@ -124,8 +139,9 @@ def source_of(table):
     """A table as a source for the kernels."""
     layout = table.layout
     return row_kernels.TabularSource(
-        table.numeric, table.codes, layout.numeric_columns, layout.first_columns, layout.sizes, layout.step
-    )
+        table.numeric, table.codes, layout.numeric_columns, layout.first_columns, layout.sizes, layout.step,
+        [each and each.rows for each in layout.maps],
+    )  # fmt: skip
 
 
 def both(table, y, intercept=True, row_norm=ROW_NORM, threads=1, counts=None):

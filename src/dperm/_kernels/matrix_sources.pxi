@@ -19,13 +19,19 @@ cdef const void *start_of(array) except? NULL:
 
 
 cdef class TabularSource(MatrixSource):
-    """A block of numbers and codes of categories, see csrc/tabular/tabular_matrix.h."""
+    """A block of numbers and codes, see csrc/tabular/tabular_matrix.h.
+
+    maps: for each column of codes None, or (size + 1, width) float32, the last row of zeros.
+    """
 
     cdef tabular_matrix table
 
-    def __init__(self, numeric, codes, numeric_columns, first_columns, sizes, double step):
-        places = [np.array(each, dtype=np.int64) for each in (numeric_columns, first_columns, sizes)]
-        self.arrays = (numeric, codes, *places)
+    def __init__(self, numeric, codes, numeric_columns, first_columns, sizes, double step, maps=()):
+        maps = maps or (None,) * len(sizes)
+        widths = [size if each is None else each.shape[1] for size, each in zip(sizes, maps)]
+        places = [np.array(each, dtype=np.int64) for each in (numeric_columns, first_columns, sizes, widths)]
+        addresses = np.array([0 if each is None else <size_t>start_of(each) for each in maps], dtype=np.uintp)
+        self.arrays = (numeric, codes, addresses, *places, *maps)
         self.table.numeric, self.table.codes = start_of(numeric), start_of(codes)
         self.table.numeric_type = {
             "float32": NUMERIC_F32, "float64": NUMERIC_F64, "uint8": NUMERIC_U8, "uint16": NUMERIC_U16,
@@ -33,10 +39,12 @@ cdef class TabularSource(MatrixSource):
         self.table.code_bytes, self.table.number_bytes = codes.dtype.itemsize, numeric.dtype.itemsize
         self.table.step = step
         self.table.n_numeric, self.table.n_categorical = numeric.shape[1], codes.shape[1]
-        self.table.n_columns = numeric.shape[1] + int(places[2].sum())
+        self.table.n_columns = numeric.shape[1] + int(places[3].sum())
         self.table.numeric_columns = <const int64_t *>start_of(places[0])
         self.table.first_columns = <const int64_t *>start_of(places[1])
         self.table.sizes = <const int64_t *>start_of(places[2])
+        self.table.widths = <const int64_t *>start_of(places[3])
+        self.table.maps = <const float *const *>start_of(addresses)
         check(plan_tabular(&self.table))
         self.source.matrix, self.source.expand = &self.table, expand_tabular
         self.source.representation = <representation>REPRESENTATION_TABLE

@@ -182,6 +182,8 @@ cdef extern from "tabular/tabular_matrix.h" nogil:
         const int64_t *numeric_columns
         const int64_t *first_columns
         const int64_t *sizes
+        const int64_t *widths
+        const float *const *maps
         # fields that plan_tabular() sets are private to C
 
     const nonzero_columns *nonzero_columns_of(const tabular_matrix *)

@@ -34,6 +34,7 @@ class TabularSource(MatrixSource):
         first_columns: Sequence[int],
         sizes: Sequence[int],
         step: float,
+        maps: Sequence[NDArray[np.float32] | None] = (),
     ) -> None: ...
     @property
     def nonzero_bytes(self) -> int: ...

@@ -1,4 +1,4 @@
-"""Tabular design matrices: a block of numbers and one code per categorical column, never one-hot encoded."""
+"""Tabular design matrices: a block of numbers and small codes, whose dense columns are never stored."""
 
 from __future__ import annotations
 
@@ -21,6 +21,39 @@ NUMERIC_DTYPES = ("float32", "float64", "uint8", "uint16")
 CODE_DTYPES = ("uint8", "uint16")
 
 
+class CodeMap:
+    """What the codes of a column stand for, other than one-hot columns: a row of numbers each. Public.
+
+    Parameters
+    ----------
+    numbers : (size, width) array_like
+        Row v for code v; finite, and stored as float32. The code `size` stands for zeros.
+
+    Examples
+    --------
+    >>> layout = TabularLayout((), (0,), (3,), maps=(CodeMap([[0.5, 0.25], [0.0, -0.5], [-0.5, 0.25]]),))
+    >>> TabularMatrix(np.zeros((2, 0)), np.array([[1], [3]], dtype=np.uint8), layout).to_dense()
+    array([[ 0. , -0.5],
+           [ 0. ,  0. ]])
+    """
+
+    def __init__(self, numbers: ArrayLike) -> None:
+        given = np.asarray(numbers, dtype=np.float32)
+        if given.ndim != 2 or 0 in given.shape or not np.isfinite(given).all():
+            raise ValueError(f"a map of codes must be a finite matrix, got shape {given.shape}")
+        self.rows = _read_only(np.vstack([given, np.zeros_like(given[:1])]))  # the last is of no code
+        self.size, self.width = given.shape
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CodeMap) and np.array_equal(self.rows, other.rows)
+
+    def __hash__(self) -> int:
+        return hash((self.size, self.width))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CodeMap, (self.rows[:-1],)
+
+
 @dataclass(frozen=True)
 class TabularLayout:
     """How the parts of a tabular matrix map to columns of the dense matrix. Public.
@@ -30,13 +63,15 @@ class TabularLayout:
     numeric_columns : tuple of int
         Index of each numeric column in the dense matrix, ascending.
     first_columns : tuple of int
-        Index of the first dense column of each categorical column, ascending.
+        Index of the first dense column of each column of codes, ascending.
     sizes : tuple of int
-        Number of categories, and so of dense columns, of each categorical column; at least 1.
+        Number of categories of each column of codes, at least 1: so many dense columns, unless it has a map.
     step : float
         Value of one unit of an integer numeric block, such as 1/255. Positive and finite; only for integers.
     encoding : str
         Identifies the public description by which a schema encoded the columns; empty if it is not known.
+    maps : tuple of CodeMap or None
+        For each column of codes what stands in place of 0/1 columns; empty if nothing does.
 
     Raises
     ------
@@ -57,6 +92,7 @@ class TabularLayout:
     sizes: tuple[int, ...]
     step: float = 1.0
     encoding: str = ""
+    maps: tuple[CodeMap | None, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("numeric_columns", "first_columns", "sizes"):
@@ -68,6 +104,10 @@ class TabularLayout:
             )
         if any(size < 1 for size in self.sizes):
             raise ValueError(f"sizes must be at least 1, got {self.sizes}")
+        object.__setattr__(self, "maps", tuple(self.maps) if any(self.maps) else ())
+        sizes = [each.size if each else size for size, each in zip(self.sizes, self.maps, strict=False)]
+        if self.maps and (len(self.maps) != len(self.sizes) or tuple(sizes) != self.sizes):
+            raise ValueError("maps must have a map of its size, or None, for each column of codes")
         if not (0.0 < self.step < math.inf):
             raise ValueError(f"step must be positive and finite, got {self.step!r}")
         for name in ("numeric_columns", "first_columns"):
@@ -85,12 +125,27 @@ class TabularLayout:
     @property
     def n_columns(self) -> int:
         """Number of dense columns."""
-        return len(self.numeric_columns) + sum(self.sizes)
+        return len(self.numeric_columns) + sum(self.widths)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Number of dense columns of each column of codes."""
+        if not self.maps:
+            return self.sizes
+        return tuple(
+            size if each is None else each.width for size, each in zip(self.sizes, self.maps, strict=True)
+        )
+
+    def code_parts(self) -> Iterator[tuple[int, int, int, CodeMap | None]]:
+        """Place, first dense column, size and map of each column of codes."""
+        maps = self.maps or (None,) * len(self.sizes)
+        for place, part in enumerate(zip(self.first_columns, self.sizes, maps, strict=True)):
+            yield place, *part
 
     def _parts(self) -> list[tuple[int, int]]:
         """First dense column and width of every part, in the order of the dense columns."""
         numeric = [(column, 1) for column in self.numeric_columns]
-        return sorted(numeric + list(zip(self.first_columns, self.sizes, strict=True)))
+        return sorted(numeric + list(zip(self.first_columns, self.widths, strict=True)))
 
 
 def _whole_numbers(name: str, values: Any) -> tuple[int, ...]:
@@ -102,6 +157,8 @@ def _whole_numbers(name: str, values: Any) -> tuple[int, ...]:
 
 class TabularMatrix:
     """A matrix of numbers and one-hot columns that stores a categorical column as one code per row.
+
+    So it does several numbers that are a public function of a code (`CodeMap`).
 
     It represents the dense matrix `to_dense` in a fraction of its memory. Passes over it give the integers of
     the dense float64 matrix, bit for bit. Immutable; rows are taken by indexing.
@@ -117,7 +174,8 @@ class TabularMatrix:
         ``k`` may be 0.
     codes : (n, c) ndarray of uint8 or uint16
         Code ``v`` of a categorical column with ``size`` categories means a 1 in dense column ``first + v``
-        and zeros elsewhere; ``v == size`` (unknown or missing) means all zeros. ``c`` may be 0.
+        and zeros elsewhere, or row v of its map; ``v == size`` (unknown or missing) means all zeros. ``c``
+        may be 0.
     layout : TabularLayout
         The positions of the columns in the dense matrix.
 
@@ -246,8 +304,9 @@ class TabularMatrix:
             raise DataError(f"X must have at least one record, got shape {self.shape}")
         layout = self.layout
         source = TabularSource(
-            self.numeric, self.codes, layout.numeric_columns, layout.first_columns, layout.sizes, layout.step
-        )
+            self.numeric, self.codes, layout.numeric_columns, layout.first_columns, layout.sizes, layout.step,
+            [None if each is None else each.rows for each in layout.maps],
+        )  # fmt: skip
         rows = matrix_rows(source, y, settings, lambda row: self[row : row + 1].to_dense()[0])
         rows.stored = self
         return rows
@@ -275,17 +334,23 @@ class TabularMatrix:
             )
         layout = self.layout
         products = row_products(self._numbers(), by_column[list(layout.numeric_columns)])
-        for j, (first, size) in enumerate(zip(layout.first_columns, layout.sizes, strict=True)):
-            missing = np.zeros((1, *by_column.shape[1:]))
-            of_codes = np.concatenate([by_column[first : first + size], missing])
+        for j, first, size, numbers in layout.code_parts():
+            if numbers is not None:
+                of_codes = numbers.rows @ by_column[first : first + numbers.width]
+            else:
+                missing = np.zeros((1, *by_column.shape[1:]))
+                of_codes = np.concatenate([by_column[first : first + size], missing])
             products += of_codes.take(self.codes[:, j], axis=0)
         return np.asarray(products, dtype=np.float64)
 
     def squared_norms(self) -> NDArray[np.float64]:
         """Squared Euclidean norms (n,) of the dense rows, up to rounding. Private, like the rows."""
         numbers = self._numbers()
-        known = np.count_nonzero(self.codes < np.array(self.layout.sizes, dtype=np.int64), axis=1)
-        return np.asarray(np.einsum("ij,ij->i", numbers, numbers) + known, dtype=np.float64)
+        squares = np.einsum("ij,ij->i", numbers, numbers)
+        for j, _, size, mapped in self.layout.code_parts():
+            rows = np.append(np.ones(size), 0.0)[:, None] if mapped is None else mapped.rows
+            squares += np.square(rows, dtype=np.float64).sum(axis=1).take(self.codes[:, j])
+        return np.asarray(squares, dtype=np.float64)
 
     def _numbers(self) -> NDArray[np.float64]:
         """The values of the numeric block."""
@@ -302,7 +367,10 @@ class TabularMatrix:
             raise ValueError(f"dtype must be a floating-point type, got {dense.dtype}")
         numbers = self.numeric if self.numeric.dtype.kind == "f" else self.numeric * self.layout.step
         dense[:, list(self.layout.numeric_columns)] = numbers
-        for j, (first, size) in enumerate(zip(self.layout.first_columns, self.layout.sizes, strict=True)):
+        for j, first, size, mapped in self.layout.code_parts():
+            if mapped is not None:
+                dense[:, first : first + mapped.width] = mapped.rows[self.codes[:, j]]
+                continue
             known = np.flatnonzero(self.codes[:, j] < size)
             dense[known, first + self.codes[known, j].astype(np.intp)] = 1.0
         return dense

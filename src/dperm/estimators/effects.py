@@ -77,7 +77,7 @@ def _of_number(column: Numeric, own: NDArray[np.float64]) -> tuple[list[Effect],
     change, effect, whole = f"{low} to {high}", own[0], own[0]
     if column.transform == "none":
         change, effect = f"+1 {column.unit or ''}".strip(), own[0] / (column.high - column.low)
-    first, end = column.n_numbers, column.n_numbers + len(column.atoms)
+    first, end = 1 + column.functions, 1 + column.functions + len(column.atoms)
     smooth, weights = replace(column, atoms=()), np.delete(own, np.s_[first:end], axis=0)
     if column.functions:
         ends = np.array(column.borders)

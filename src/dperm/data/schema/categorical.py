@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dperm.data.schema.cells import MAX_CATEGORIES, check_name, missing_cell
 from dperm.data.schema.dates import bucket
 from dperm.data.schema.table_columns import Category, Codes, TableColumn
+from dperm.data.tabular import CodeMap
 from dperm.errors import DataError
 
 
@@ -119,9 +120,9 @@ class Categorical:
         return 0
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of categories."""
-        return (len(self.categories),)
+    def codes(self) -> tuple[tuple[int, CodeMap | None], ...]:
+        """Number of categories of its one column of codes, each a 0/1 column."""
+        return ((len(self.categories), None),)
 
     def read(self, column: TableColumn) -> Codes:
         """Codes of the cells: positions in the list of categories, or its length for none of them.

@@ -39,15 +39,13 @@ def encode_values(
 ) -> TabularMatrix:
     """The design matrix of `n` records: for each column, what its `read` returned."""
     levels = _LEVELS[kind.name]
-    if levels and any(column.n_numbers > 1 for column in columns):
-        raise ValueError(f"functions have values below 0, which numeric_dtype {kind.name} does not store")
     numbers = np.empty((n, len(layout.numeric_columns)), kind)
     codes = np.empty((n, len(layout.sizes)), np.uint8 if max(layout.sizes, default=0) < 256 else np.uint16)
     for start in range(0, n, _BLOCK_ROWS):
         rows = slice(start, start + _BLOCK_ROWS)
         number, code = 0, 0
         for column, each in zip(columns, values, strict=True):
-            ends = number + column.n_numbers, code + len(column.sizes)
+            ends = number + column.n_numbers, code + len(column.codes)
             column.encode(each[rows], numbers[rows, number : ends[0]], codes[rows, code : ends[1]], levels)
             number, code = ends
     return TabularMatrix(numbers, codes, dataclasses.replace(layout, step=1.0 / (levels or 1)))

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from dperm.data.schema.cells import MAX_CATEGORIES, check_name, missing_cell, set_numbers, set_real
 from dperm.data.schema.dates import UNITS, date_text, moment, units_of
 from dperm.data.schema.table_columns import TableColumn
+from dperm.data.tabular import CodeMap
 
 Numbers = NDArray[np.float64]
 
 TRANSFORMS = ("none", "log1p")
 _RULES = ("error", "zero", "column")  # for missing numbers
-_EQUAL_BINS = 256  # of functions without edges
+_EQUAL_BINS = 255  # of functions without edges: a code takes 8 bits
 _MAX_ATOMS = 100  # more values are categories
 
 
@@ -48,7 +49,7 @@ class Numeric:
         that their squares sum to at most 1 in every bin. Below B; not with `bins`.
     edges : sequence of float, optional
         What lies between these B bins, as for `bins`: best quantiles, from public knowledge or learned. By
-        default 256 bins of equal width on the transformed scale.
+        default 255 bins of equal width on the transformed scale.
     atoms : sequence of float
         Values at which records pile up, such as 0 of an amount that most do not have: for each a 0/1 column
         of exactly this value. The number stays, the functions are 0 there: they are for the other values, and
@@ -247,14 +248,16 @@ class Numeric:
 
     @property
     def n_numbers(self) -> int:
-        """Numeric columns of the design matrix: the number and its functions, or 0 with bins."""
-        return 1 + self.functions if self.bins is None else 0
+        """Numbers that a row stores: 1, or 0 with bins."""
+        return int(self.bins is None)
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of 0/1 columns that each code stands for."""
-        size = len(self.feature_names) - self.n_numbers
-        return (size,) if size else ()
+    def codes(self) -> tuple[tuple[int, CodeMap | None], ...]:
+        """Size and map of each column of codes: for the functions, and for bins, atoms and missing values."""
+        functions = function_map(len(self.borders) + 1, self.functions) if self.functions else None
+        mapped = ((functions.size, functions),) if functions else ()
+        size = len(self.feature_names) - self.n_numbers - self.functions
+        return (*mapped, (size, None)) if size else mapped
 
     def read(self, column: TableColumn) -> NDArray[Any]:
         """The cells as numbers, NaN where missing.
@@ -279,7 +282,7 @@ class Numeric:
         values : (n,) ndarray
         numbers : (n, n_numbers) ndarray
             In [0, 1]; integers ``0 .. levels`` for an integer type.
-        codes : (n, len(sizes)) ndarray
+        codes : (n, len(self.codes)) ndarray
         levels : int
             Largest integer of the dtype of `numbers`, which means 1; 0 for a floating-point dtype.
 
@@ -301,8 +304,8 @@ class Numeric:
             self._encode_number(clipped, missing, numbers, codes, levels)
         else:
             codes[:, 0] = np.searchsorted(self.borders, clipped, side="right")
-        if self.sizes:
-            codes[missing, 0] = self.sizes[0] - (self.missing == "column")
+        for place, (size, mapped) in enumerate(self.codes):
+            codes[missing, place] = size - (self.missing == "column" and mapped is None)
 
     def _encode_number(
         self,
@@ -313,15 +316,13 @@ class Numeric:
         levels: int,
     ) -> None:
         atoms = [clipped == atom for atom in self.atoms]
+        for place, (size, _) in enumerate(self.codes):
+            codes[:, place] = size
         if self.functions:
-            borders = self.borders
-            table = function_table(len(borders) + 1, self.functions)
-            numbers[:, 1:] = table[np.searchsorted(borders, clipped, side="right")]
-            numbers[np.logical_or.reduce([missing, *atoms]), 1:] = 0.0
-        if self.sizes:
-            codes[:, 0] = self.sizes[0]
+            codes[:, 0] = np.searchsorted(self.borders, clipped, side="right")
         for place, at in enumerate(atoms):
-            codes[at, 0] = place
+            codes[at, 0] = self.codes[0][0]  # no functions
+            codes[at, -1] = place
         scaled = self._scaled(clipped)
         scaled[missing] = 0.0
         if levels:
@@ -347,23 +348,21 @@ class Numeric:
 
 
 @lru_cache
-def function_table(n_bins: int, n_functions: int) -> Numbers:
-    """The functions of each bin, (n_bins, n_functions): multiples of 2^-24, at most 1 in norm, exactly.
+def function_map(n_bins: int, n_functions: int) -> CodeMap:
+    """The functions of each bin: multiples of 2^-24, at most 1 in norm, exactly.
 
     The products and sums of a norm are then exact in doubles, and float32 stores the numbers as they are.
 
     Examples
     --------
-    >>> function_table(4, 2).round(3).tolist()
-    [[0.794, 0.608], [0.329, -0.608], [-0.329, -0.608], [-0.794, 0.608]]
+    >>> function_map(4, 2).rows.round(3).tolist()[:2]
+    [[0.7939999..., 0.6079999...], [0.3289999..., -0.6079999...]]
     """
     angles = np.outer(np.arange(n_bins) + 0.5, np.arange(1, n_functions + 1)) * (math.pi / n_bins)
     table = np.cos(angles)
     # Slightly below 1, so that rounding towards zero stays there.
     table *= (1.0 - 2.0**-26) / math.sqrt(np.square(table).sum(axis=1).max())
-    table = np.trunc(table * 2.0**24) * 2.0**-24
-    table.flags.writeable = False
-    return table
+    return CodeMap(np.trunc(table * 2.0**24) * 2.0**-24)
 
 
 def _short(numbers: Sequence[float]) -> list[str]:

@@ -142,15 +142,16 @@ class Schema:
     @property
     def layout(self) -> TabularLayout:
         """The positions of numbers and categories in the design matrix."""
-        numeric, first, sizes, end = list[int](), [], [], 0
+        numeric, first, end = list[int](), [], 0
+        codes = [part for column in self.columns for part in column.codes]
         for column in self.columns:
             numeric += range(end, end + column.n_numbers)
             end += column.n_numbers
-            for size in column.sizes:
+            for size, mapped in column.codes:
                 first.append(end)
-                sizes.append(size)
-                end += size
-        return TabularLayout(tuple(numeric), tuple(first), tuple(sizes), encoding=self.encoding)
+                end += mapped.width if mapped else size
+        sizes, maps = zip(*codes, strict=True) if codes else ((), ())
+        return TabularLayout(tuple(numeric), tuple(first), sizes, encoding=self.encoding, maps=maps)
 
     @property
     def encoding(self) -> str:

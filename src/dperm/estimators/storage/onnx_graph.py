@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.data.schema.columns import Categorical, Numeric
-from dperm.data.schema.numeric import function_table
+from dperm.data.schema.numeric import function_map
 from dperm.estimators.design import FittedDesign
 
 _OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8  # from 2022: widely supported
@@ -119,7 +119,7 @@ def _functions_and_atoms(graph: _Graph, column: Numeric, value: str) -> list[str
         return found
     n_bins = len(column.borders) + 1
     # MatMul rather than Gather: a code is a row of indicators already, whatever its shape.
-    table = graph.constant(np.array(function_table(n_bins, column.functions)))
+    table = graph.constant(function_map(n_bins, column.functions).rows[:-1].astype(np.float64))
     functions = graph.node("MatMul", graph.indicators(_bin(graph, column, value), n_bins), table)
     if found:
         own = graph.node("ReduceSum", found[0], graph.constant(np.array([1])), keepdims=1)
