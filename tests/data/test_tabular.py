@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import KFold, train_test_split
 
 from dperm.data import TabularLayout, TabularMatrix
+from dperm.data.tabular import CodeMap
 from dperm.errors import DataError
 from reference.tabular_data import NUMERIC_DTYPES, layout_of, one_hot, random_table
 
@@ -17,7 +18,7 @@ SIMPLE = TabularLayout((0,), (1,), (3,))
 
 
 @given(
-    parts=st.lists(st.sampled_from([0, 0, 1, 2, 5, 9, 260]), min_size=1, max_size=8),
+    parts=st.lists(st.sampled_from([0, 0, 1, 2, 5, 9, 260, (4, 3), (270, 2)]), min_size=1, max_size=8),
     dtype=st.sampled_from(NUMERIC_DTYPES),
     n_rows=st.integers(0, 20),
     seed=st.integers(0, 2**20),
@@ -40,7 +41,7 @@ def test_dense_in_single_precision():
 
 
 @given(
-    parts=st.lists(st.sampled_from([0, 0, 1, 2, 5, 9, 260]), min_size=1, max_size=8),
+    parts=st.lists(st.sampled_from([0, 0, 1, 2, 5, 9, 260, (4, 3), (270, 2)]), min_size=1, max_size=8),
     dtype=st.sampled_from(NUMERIC_DTYPES),
     n_rows=st.integers(0, 20),
     shape=st.sampled_from([(), (1,), (3,)]),
@@ -204,6 +205,20 @@ def test_a_step_belongs_to_integers():
 def test_wrong_layouts_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         TabularLayout(*arguments)
+
+
+def test_layouts_with_maps_compare_by_value():
+    table = random_table(9, (0, (4, 3), 2))
+    copy = pickle.loads(pickle.dumps(table))
+    assert copy.layout == table.layout
+    assert copy.layout != layout_of((0, 3, 2))
+    assert copy.layout != TabularLayout((0,), (1, 4), (4, 2), maps=(CodeMap(np.ones((4, 3))), None))
+    np.testing.assert_array_equal(copy.to_dense(), one_hot(table))
+    for maps in [(CodeMap(np.ones((3, 3))), None), (CodeMap(np.ones((4, 3))),)]:
+        with pytest.raises(ValueError, match="maps must have a map of its size"):
+            TabularLayout((0,), (1, 4), (4, 2), maps=maps)
+    with pytest.raises(ValueError, match="a map of codes must be a finite matrix"):
+        CodeMap([[np.nan]])
 
 
 def test_layouts_compare_by_value():

@@ -184,7 +184,7 @@ static void run_other_rows(const struct kernel_table *kernels, int64_t n, int64_
     run_rows(kernels, &kept, variant % 2);
     make_columns(&guards, kernels, (enum real_type)(variant % 2), n, d, &kept);
     run_rows(kernels, &kept, variant % 2);
-    const struct table_shape shape = {n, d % 11, d % 4 + 1, variant % 3 == 1 ? 40 : 1};
+    const struct table_shape shape = {n, d % 11, d % 4 + 1, variant % 3 == 1 ? 40 : 1, d % 3 == 0};
     make_table(&guards, (enum numeric_type)(variant / 2), 1 + variant % 2, shape, &kept);
     run_rows(kernels, &kept, variant % 2);
     close_table(&kept);

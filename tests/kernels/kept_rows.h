@@ -234,7 +234,15 @@ static void put_number(const struct program *program, enum numeric_type type, vo
 struct table_shape {
     int64_t n, n_numeric, n_categorical;
     int64_t run_length; /* of rows that differ in the first number alone */
+    int has_maps;       /* every second column of codes has one */
 };
+
+static const float *random_map(const struct program *program, int64_t size, int64_t width) {
+    float *map = program->room((size_t)((size + 1) * width) * sizeof *map);
+    for (int64_t at = 0; at < (size + 1) * width; at++)
+        map[at] = at < size * width ? (float)program->number() : 0.0F;
+    return map;
+}
 
 /* Alternating numbers and categories, including codes of no category. Freed by close_table(). */
 static void make_table(const struct program *program, enum numeric_type type, int code_bytes,
@@ -243,6 +251,8 @@ static void make_table(const struct program *program, enum numeric_type type, in
     int64_t *places = integer_room(program, n_numeric), d = 0;
     int64_t *first = integer_room(program, n_categorical);
     int64_t *sizes = integer_room(program, n_categorical);
+    int64_t *widths = integer_room(program, n_categorical);
+    const float **maps = program->room((size_t)n_categorical * sizeof *maps);
     for (int64_t k = 0, j = 0; k < n_numeric || j < n_categorical;) {
         if (k < n_numeric)
             places[k++] = d++;
@@ -251,7 +261,9 @@ static void make_table(const struct program *program, enum numeric_type type, in
         if (j < n_categorical) {
             first[j] = d;
             sizes[j] = 1 + 7 * j % 12;
-            d += sizes[j++];
+            widths[j] = shape.has_maps && j % 2 == 0 ? 1 + 5 * j : sizes[j];
+            maps[j] = widths[j] == sizes[j] ? NULL : random_map(program, sizes[j], widths[j]);
+            d += widths[j++];
         }
     }
     const size_t row_bytes = (size_t)(n_numeric * bytes_of_number(type));
@@ -290,6 +302,8 @@ static void make_table(const struct program *program, enum numeric_type type, in
     table->numeric_columns = places;
     table->first_columns = first;
     table->sizes = sizes;
+    table->widths = widths;
+    table->maps = maps;
     stop_if(plan_tabular(table));
     kept->source = (struct row_source){
         .matrix = table, .expand = expand_tabular, .representation = TABULAR_ROWS};

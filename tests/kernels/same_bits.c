@@ -109,7 +109,8 @@ static void run_other_rows(void) {
     }
     for (int variant = 0; variant < 16; variant++) {
         const int kind = variant % 8;
-        const struct table_shape shape = {SOME_ROWS, kind * 5 % 8, kind + 1, variant < 8 ? 1 : 40};
+        const struct table_shape shape = {SOME_ROWS, kind * 5 % 8, kind + 1, variant < 8 ? 1 : 40,
+                                          kind % 2};
         make_table(&same_bits, (enum numeric_type)(kind / 2), 1 + kind % 2, shape, &kept_rows);
         run_kept("table", variant);
         close_table(&kept_rows);

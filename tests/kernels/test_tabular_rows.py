@@ -91,7 +91,9 @@ def test_every_loss(instruction_set, loss):
 
 
 @given(
-    parts=st.lists(st.sampled_from([0, 0, 0, 0, 1, 2, 3, 8, 9, 33, 270]), min_size=1, max_size=40),
+    parts=st.lists(
+        st.sampled_from([0, 0, 0, 0, 1, 2, 3, 8, 9, 33, 270, (5, 3), (300, 21)]), min_size=1, max_size=40
+    ),
     dtype=st.sampled_from(NUMERIC_DTYPES),
     n_rows=st.integers(1, 70),
     intercept=st.booleans(),

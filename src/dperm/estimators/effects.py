@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
-from dperm.data.schema.encoding import encode_values
+from dperm.data.schema.encoding import encode_values, layout_of
 from dperm.data.schema.schema import Schema
 
 INTERCEPT = "(intercept)"
@@ -102,9 +102,8 @@ def _of_number(column: Numeric, own: NDArray[np.float64]) -> tuple[list[Effect],
 def _scores(column: Numeric, values: ArrayLike, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """What values of a column add to each score, of shape (n_values, n_scores)."""
     numbers = np.asarray(values, dtype=np.float64)
-    layout = Schema([column]).layout
-    encoded = encode_values([column], layout, [numbers], len(numbers), np.dtype(np.float64))
-    return encoded @ weights
+    layout = layout_of([column], "")
+    return encode_values([column], layout, [numbers], len(numbers), np.dtype(np.float64)) @ weights
 
 
 def has_a_level(column: SchemaColumn) -> bool:

@@ -18,6 +18,20 @@ _LEVELS = {"float32": 0, "float64": 0, "uint8": 255, "uint16": 65_535}
 _BLOCK_ROWS = 8192  # a block of the result stays in the cache while its columns are written
 
 
+def layout_of(columns: Sequence[SchemaColumn], encoding: str) -> TabularLayout:
+    """Where the numbers and codes of columns are in the design matrix; `encoding` is `Schema.encoding`."""
+    numeric, first, end = list[int](), list[int](), 0
+    codes = [part for column in columns for part in column.codes]
+    for column in columns:
+        numeric += [end] * column.n_numbers
+        end += column.n_numbers
+        for size, mapped in column.codes:
+            first.append(end)
+            end += mapped.width if mapped else size
+    sizes, maps = zip(*codes, strict=True) if codes else ((), ())
+    return TabularLayout(tuple(numeric), tuple(first), sizes, encoding=encoding, maps=maps)
+
+
 def encode_table(
     columns: Sequence[SchemaColumn], layout: TabularLayout, table: Any, unused: Sequence[str], dtype: Any
 ) -> TabularMatrix:

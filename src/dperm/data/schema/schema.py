@@ -21,7 +21,7 @@ from dperm.data.files.whole_files import write_whole
 from dperm.data.schema import formats
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn, check_label
 from dperm.data.schema.draft import draft_columns
-from dperm.data.schema.encoding import encode_table
+from dperm.data.schema.encoding import encode_table, layout_of
 from dperm.data.tabular import TabularLayout, TabularMatrix
 
 if TYPE_CHECKING:  # a schema can be read without importing the accounting
@@ -141,17 +141,8 @@ class Schema:
 
     @property
     def layout(self) -> TabularLayout:
-        """The positions of numbers and categories in the design matrix."""
-        numeric, first, end = list[int](), [], 0
-        codes = [part for column in self.columns for part in column.codes]
-        for column in self.columns:
-            numeric += range(end, end + column.n_numbers)
-            end += column.n_numbers
-            for size, mapped in column.codes:
-                first.append(end)
-                end += mapped.width if mapped else size
-        sizes, maps = zip(*codes, strict=True) if codes else ((), ())
-        return TabularLayout(tuple(numeric), tuple(first), sizes, encoding=self.encoding, maps=maps)
+        """The positions of numbers and codes in the design matrix."""
+        return layout_of(self.columns, self.encoding)
 
     @property
     def encoding(self) -> str:
