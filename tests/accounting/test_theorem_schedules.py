@@ -187,6 +187,28 @@ def test_projected_descent_with_the_published_noise(steps):
         assert chosen.bound / many.bound == near(math.sqrt(2), rel=0.01)
 
 
+def test_records_for_a_risk():
+    problem = {"dimension": 20, "radius": 3.0, "clip": 1.5}
+    steps, n = paper.projected_gd_sizes(0.05, 0.5, 1e-5, **problem)
+    reached = paper.projected_gd_schedule(0.5, 1e-5, n_samples=n, steps=steps, **problem)
+    assert reached.bound == near(0.05 / math.sqrt(2), rel=1e-3)  # a sum of two halves bounds the root
+
+
+@pytest.mark.parametrize("gap", [0.5, 1e9])
+def test_random_rounds_take_the_best_constant_step(gap):
+    n, d, lipschitz, beta = 100, 7, 1.5, 0.3
+    steps, eta, bound = paper.rrpsgd_schedule(
+        0.8, 1e-5, n_samples=n, dimension=d, lipschitz=lipschitz, beta=beta, gap=gap
+    )
+    variance = 4 * lipschitz**2 + d * (lipschitz * paper.rrpsgd(0.8, 1e-5, n_samples=n)) ** 2
+    every = {"gap": gap, "variance": variance}
+    assert (steps, bound) == (n * n, near(paper.random_round_bound([eta] * steps, beta, **every)))
+    if eta < 1 / beta:  # the bound without beta eta^2, at half and at twice the step
+        assert eta == near(math.sqrt(2 * gap / beta / variance) / n)
+    else:
+        assert math.sqrt(2 * gap / beta / variance) / n > eta
+
+
 @pytest.mark.parametrize("smoothness", [None, 0.7])
 @pytest.mark.parametrize("smoothing", [0.0, 1.0, 4.0])
 def test_smoothed_descent(smoothing, smoothness):
@@ -202,6 +224,7 @@ def test_smoothed_descent(smoothing, smoothness):
         rest, noise = gap + clip**2, np.trace(inverse) * nu**2
     else:
         rest, noise = 2 * gap + smoothness * clip**2, smoothness * np.trace(inverse @ inverse) * nu**2
+        assert (1 + 4 * smoothing) * np.linalg.eigvalsh(inverse)[0] == near(1.0)  # plain norm of a gradient
     assert eta == near(steps**-0.5)
     assert (rest + noise) / (2 * math.sqrt(steps)) <= bound <= rest / math.sqrt(steps)
     theorem = noise * 3 * math.log(1 / delta) / epsilon / (2 * math.log(1 / delta) / epsilon + 1)

@@ -29,9 +29,13 @@ from dperm.accounting.paper.comparison import (
     verified_noise,
     within_doubles,
 )
+from dperm.accounting.paper.schedules import TheoremSchedule
 from dperm.accounting.permutation_sensitivity import averaged_count_sigma, holder_kappa
 from dperm.accounting.sgd_calibration import noise_multiplier
 from dperm.accounting.subsampling import sgd_epsilon
+
+# At alpha above this T is n: the root of 2 alpha^2 + 7 alpha - 3, which makes the exponent of T equal to 1.
+_UNBOUNDED_ALPHA = (math.sqrt(73.0) - 7.0) / 4.0
 
 
 class HolderConstants(NamedTuple):
@@ -356,6 +360,108 @@ def compare_sgd_gradient(
     }
     tight, true = noise_multiplier(epsilon, delta, **settings), sgd_epsilon(noise, delta, **settings)
     return PaperComparison("dp_sgd_gradient", noise, tight, epsilon, delta, true, "replace_one")
+
+
+@within_doubles
+def sgd_output_schedule(
+    epsilon: float, delta: float, *, n_samples: int, dimension: int, alpha: float, bounded: bool = True
+) -> TheoremSchedule:
+    """Output perturbation of SGD for an alpha-Hoelder loss, on a ball (`bounded`) or in all of space.
+
+    Returns
+    -------
+    TheoremSchedule
+        ``eta = 1/(T max(n^(-1/2), a^(1/2)))`` on a ball, ``1/(T max(n^(-1/(3 + alpha)), a^(1/(2 + alpha))))``
+        in all of space, ``a = sqrt(d log(1/delta))/(n epsilon)``; the bound is the rate, the sum of the two
+        terms, without constants and logarithms.
+
+    Notes
+    -----
+    Wang et al. 2022, Theorems 9 and 10.
+
+    Examples
+    --------
+    A smooth loss (alpha = 1) takes one pass, the hinge loss (alpha = 0) one for each record:
+
+    >>> for alpha in (1.0, 0.0):
+    ...     schedule = sgd_output_schedule(1.0, 1e-6, n_samples=10_000, dimension=10, alpha=alpha)
+    ...     print(f"{schedule.steps:,} steps of {schedule.step_size:.2g}")
+    10,000 steps of 0.0029
+    100,000,000 steps of 2.9e-07
+    """
+    n, alpha, noise = _wang(epsilon, delta, n_samples, dimension, alpha)
+    if bounded:
+        return _wang_schedule(n, _bounded_power(alpha), n**-0.5, math.sqrt(noise))
+    power = 1.0
+    if alpha <= _UNBOUNDED_ALPHA:
+        power = (6.0 - 3.0 * alpha - alpha**2) / ((1.0 + alpha) * (3.0 + alpha))
+    return _wang_schedule(n, power, n ** (-1.0 / (3.0 + alpha)), noise ** (1.0 / (2.0 + alpha)))
+
+
+@within_doubles
+def sgd_gradient_schedule(
+    epsilon: float, delta: float, *, n_samples: int, dimension: int, alpha: float
+) -> TheoremSchedule:
+    """Gradient perturbation of SGD for an alpha-Hoelder loss on a ball.
+
+    Returns
+    -------
+    TheoremSchedule
+        ``eta = 1/(T max(n^(-1/2), a))``, ``a = sqrt(d log(1/delta))/(n epsilon)``; the bound is the claimed
+        rate, the sum of the two terms, without constants and logarithms.
+
+    Notes
+    -----
+    Wang et al. 2022, Theorem 12. The rate treats beta of Theorem 11 as a constant; the feasible one is far
+    smaller for ``T ~ n``, and there may be none: see `feasible_beta`.
+
+    Examples
+    --------
+    >>> schedule = sgd_gradient_schedule(1.0, 1e-6, n_samples=10_000, dimension=10, alpha=0.5)
+    >>> schedule.steps, round(schedule.bound, 4)
+    (10000, 0.0112)
+    """
+    n, alpha, noise = _wang(epsilon, delta, n_samples, dimension, alpha)
+    return _wang_schedule(n, _bounded_power(alpha), n**-0.5, noise)
+
+
+def feasible_epsilon(n_samples: int) -> float:
+    """Epsilon above which a feasible beta is claimed to exist, for T = n >= 18 and delta = 1/n^2.
+
+    Returns
+    -------
+    float
+        ``(7 (n^(1/3) - 1) + 4 n log n + 7)/(2 n (n^(1/3) - 1))``.
+
+    Notes
+    -----
+    Wang et al. 2022, Lemma 13. There is none at the threshold for n = 18 .. 43: search with `feasible_beta`.
+
+    Examples
+    --------
+    >>> [round(feasible_epsilon(n), 2) for n in (100, 1000, 10_000)]
+    [2.57, 1.54, 0.9]
+    """
+    n = check_steps(n_samples, "n_samples", least=18)
+    root = math.cbrt(n) - 1.0
+    return (7.0 * root + 4.0 * n * math.log(n) + 7.0) / (2.0 * n * root)
+
+
+def _wang(
+    epsilon: float, delta: float, n_samples: int, dimension: int, alpha: float
+) -> tuple[int, float, float]:
+    epsilon, delta = check_claim(epsilon, delta)
+    n, d = check_steps(n_samples, "n_samples"), check_steps(dimension, "dimension")
+    return n, check_probability(alpha, "alpha"), math.sqrt(d * math.log(1.0 / delta)) / (n * epsilon)
+
+
+def _bounded_power(alpha: float) -> float:
+    return (2.0 - alpha) / (1.0 + alpha) if alpha < 0.5 else 1.0
+
+
+def _wang_schedule(n: int, power: float, sampling: float, noise: float) -> TheoremSchedule:
+    steps = math.ceil(n**power * (1.0 - 1e-12))
+    return TheoremSchedule(steps, 1.0 / (steps * max(sampling, noise)), sampling + noise)
 
 
 def _smallest_epsilon(holds: Callable[[float], bool], start: float) -> float:

@@ -18,15 +18,12 @@ from dperm.accounting._checks import (
     check_non_negative,
     check_positive,
     check_positive_epsilon,
-    check_probability,
     check_steps,
 )
 from dperm.accounting.gaussian import smoothing_beta, smoothing_gamma
 from dperm.accounting.paper.baselines import smooth_erm_sensitivity
 from dperm.accounting.paper.comparison import check_claim, within_doubles
-
-# At alpha above this T is n: the root of 2 alpha^2 + 7 alpha - 3, which makes the exponent of T equal to 1.
-_UNBOUNDED_ALPHA = (math.sqrt(73.0) - 7.0) / 4.0
+from dperm.accounting.paper.stochastic import rrpsgd_sigma
 
 
 class TheoremSchedule(NamedTuple):
@@ -43,9 +40,9 @@ class TheoremSchedule(NamedTuple):
 
     Examples
     --------
-    >>> schedule = sgd_gradient_schedule(1.0, 1e-6, n_samples=10_000, dimension=10, alpha=1.0)
-    >>> schedule.steps, round(schedule.step_size, 6)
-    (10000, 0.01)
+    >>> schedule = projected_gd_schedule(0.5, 1e-6, n_samples=1000, dimension=10, radius=10.0)
+    >>> schedule.steps, round(schedule.step_size, 3)
+    (891, 0.237)
     """
 
     steps: int
@@ -175,113 +172,60 @@ def random_round_bound(step_sizes: ArrayLike, beta: float, *, gap: float, varian
     return (2.0 * check_non_negative(gap, "gap") + noise) / float((eta * (2.0 - beta * eta)).sum())
 
 
+@within_doubles
+def rrpsgd_schedule(
+    epsilon: float,
+    delta: float,
+    *,
+    n_samples: int,
+    dimension: int,
+    lipschitz: float,
+    beta: float,
+    gap: float,
+) -> TheoremSchedule:
+    """Random-round SGD with the noise of `rrpsgd`; F need not be convex.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target.
+    n_samples, dimension : int
+        n and d.
+    lipschitz, beta : float
+        L and smoothness of the loss.
+    gap : float
+        Bound on ``F(w_0) - min F``.
+
+    Returns
+    -------
+    TheoremSchedule
+        ``T = n^2`` and ``eta = min(1/beta, D/(s n))``, ``D^2 = 2 gap/beta``, ``s^2 = 4 L^2 + 4 d L^2 log(3n/
+        delta) log(2/delta)/epsilon^2``. The bound is that on ``E||grad F(w_(R-1))||^2``.
+
+    Notes
+    -----
+    Zhang et al. 2017, Theorem 5.
+
+    Examples
+    --------
+    >>> problem = {"dimension": 10, "lipschitz": 1.0, "beta": 0.25, "gap": 0.7}
+    >>> [round(rrpsgd_schedule(1.0, 1e-6, n_samples=n, **problem).bound, 3) for n in (10**3, 10**5)]
+    [0.067, 0.001]
+    """
+    (epsilon, delta), lipschitz = check_claim(epsilon, delta), check_positive(lipschitz, "lipschitz")
+    n, d = check_steps(n_samples, "n_samples"), check_steps(dimension, "dimension")
+    beta, distance = check_positive(beta, "beta"), math.sqrt(2.0 * check_positive(gap, "gap") / beta)
+    variance = lipschitz**2 * (4.0 + d * rrpsgd_sigma(epsilon, delta, n) ** 2)
+    eta = min(1.0 / beta, distance / (math.sqrt(variance) * n))
+    bound = beta * (distance**2 / float(n) ** 2 + variance * eta**2) / (eta * (2.0 - beta * eta))
+    return TheoremSchedule(n**2, eta, bound)
+
+
 def _steps_below(step_sizes: ArrayLike, beta: float) -> NDArray[np.float64]:
     eta, limit = np.asarray(step_sizes, dtype=np.float64), 2.0 / check_positive(beta, "beta")
     if eta.ndim != 1 or not eta.size or not ((eta > 0.0) & (eta < limit)).all():
         raise ValueError(f"step_sizes must be numbers above 0 and below 2/beta = {limit:.6g}.")
     return eta
-
-
-@within_doubles
-def sgd_output_schedule(
-    epsilon: float, delta: float, *, n_samples: int, dimension: int, alpha: float, bounded: bool = True
-) -> TheoremSchedule:
-    """Output perturbation of SGD for an alpha-Hoelder loss, on a ball (`bounded`) or in all of space.
-
-    Returns
-    -------
-    TheoremSchedule
-        ``eta = 1/(T max(n^(-1/2), a^(1/2)))`` on a ball, ``1/(T max(n^(-1/(3 + alpha)), a^(1/(2 + alpha))))``
-        in all of space, ``a = sqrt(d log(1/delta))/(n epsilon)``; the bound is the rate, the sum of the two
-        terms, without constants and logarithms.
-
-    Notes
-    -----
-    Wang et al. 2022, Theorems 9 and 10.
-
-    Examples
-    --------
-    A smooth loss (alpha = 1) takes one pass, the hinge loss (alpha = 0) one for each record:
-
-    >>> for alpha in (1.0, 0.0):
-    ...     schedule = sgd_output_schedule(1.0, 1e-6, n_samples=10_000, dimension=10, alpha=alpha)
-    ...     print(f"{schedule.steps:,} steps of {schedule.step_size:.2g}")
-    10,000 steps of 0.0029
-    100,000,000 steps of 2.9e-07
-    """
-    n, alpha, noise = _wang(epsilon, delta, n_samples, dimension, alpha)
-    if bounded:
-        return _wang_schedule(n, _bounded_power(alpha), n**-0.5, math.sqrt(noise))
-    power = 1.0
-    if alpha <= _UNBOUNDED_ALPHA:
-        power = (6.0 - 3.0 * alpha - alpha**2) / ((1.0 + alpha) * (3.0 + alpha))
-    return _wang_schedule(n, power, n ** (-1.0 / (3.0 + alpha)), noise ** (1.0 / (2.0 + alpha)))
-
-
-@within_doubles
-def sgd_gradient_schedule(
-    epsilon: float, delta: float, *, n_samples: int, dimension: int, alpha: float
-) -> TheoremSchedule:
-    """Gradient perturbation of SGD for an alpha-Hoelder loss on a ball.
-
-    Returns
-    -------
-    TheoremSchedule
-        ``eta = 1/(T max(n^(-1/2), a))``, ``a = sqrt(d log(1/delta))/(n epsilon)``; the bound is the claimed
-        rate, the sum of the two terms, without constants and logarithms.
-
-    Notes
-    -----
-    Wang et al. 2022, Theorem 12. The rate treats beta of Theorem 11 as a constant; the feasible one is far
-    smaller for ``T ~ n``, and there may be none: see `feasible_beta`.
-
-    Examples
-    --------
-    >>> schedule = sgd_gradient_schedule(1.0, 1e-6, n_samples=10_000, dimension=10, alpha=0.5)
-    >>> schedule.steps, round(schedule.bound, 4)
-    (10000, 0.0112)
-    """
-    n, alpha, noise = _wang(epsilon, delta, n_samples, dimension, alpha)
-    return _wang_schedule(n, _bounded_power(alpha), n**-0.5, noise)
-
-
-def feasible_epsilon(n_samples: int) -> float:
-    """Epsilon above which a feasible beta is claimed to exist, for T = n >= 18 and delta = 1/n^2.
-
-    Returns
-    -------
-    float
-        ``(7 (n^(1/3) - 1) + 4 n log n + 7)/(2 n (n^(1/3) - 1))``.
-
-    Notes
-    -----
-    Wang et al. 2022, Lemma 13. There is none at the threshold for n = 18 .. 43: search with `feasible_beta`.
-
-    Examples
-    --------
-    >>> [round(feasible_epsilon(n), 2) for n in (100, 1000, 10_000)]
-    [2.57, 1.54, 0.9]
-    """
-    n = check_steps(n_samples, "n_samples", least=18)
-    root = math.cbrt(n) - 1.0
-    return (7.0 * root + 4.0 * n * math.log(n) + 7.0) / (2.0 * n * root)
-
-
-def _wang(
-    epsilon: float, delta: float, n_samples: int, dimension: int, alpha: float
-) -> tuple[int, float, float]:
-    epsilon, delta = check_claim(epsilon, delta)
-    n, d = check_steps(n_samples, "n_samples"), check_steps(dimension, "dimension")
-    return n, check_probability(alpha, "alpha"), math.sqrt(d * math.log(1.0 / delta)) / (n * epsilon)
-
-
-def _bounded_power(alpha: float) -> float:
-    return (2.0 - alpha) / (1.0 + alpha) if alpha < 0.5 else 1.0
-
-
-def _wang_schedule(n: int, power: float, sampling: float, noise: float) -> TheoremSchedule:
-    steps = math.ceil(n**power * (1.0 - 1e-12))
-    return TheoremSchedule(steps, 1.0 / (steps * max(sampling, noise)), sampling + noise)
 
 
 def projected_gd_step_size(radius: float, gradient_bound: float, steps: int) -> float:
@@ -338,6 +282,32 @@ def projected_gd_schedule(
     longest = clip * math.sqrt(1.0 + count * single)
     step_size = projected_gd_step_size(radius, longest, count)
     return TheoremSchedule(count, step_size, radius * longest / math.sqrt(count))
+
+
+def projected_gd_sizes(
+    excess: float, epsilon: float, delta: float, *, dimension: int, radius: float, clip: float = 1.0
+) -> tuple[int, int]:
+    """Steps and records that suffice for a given expected excess risk.
+
+    Returns
+    -------
+    steps, n_samples : int
+        ``T >= 4 (R C/excess)^2`` and ``n >= 2 R C sqrt(2 d log(1.25/delta))/(excess epsilon)``.
+
+    Notes
+    -----
+    Nikolov, lecture notes on private ERM, Section 7.
+
+    Examples
+    --------
+    >>> projected_gd_sizes(0.1, 0.5, 1e-6, dimension=10, radius=10.0)
+    (40000, 6703)
+    """
+    epsilon, delta = check_claim(epsilon, delta)
+    length = check_positive(radius, "radius") * check_positive(clip, "clip")
+    twice = 2.0 * length / check_positive(excess, "excess")
+    spread = math.sqrt(2.0 * check_steps(dimension, "dimension") * math.log(1.25 / delta)) / epsilon
+    return math.ceil(twice**2), math.ceil(twice * spread)
 
 
 def decaying_step_size(diameter: float, gradient_bound: float, sigma: float, dimension: int) -> float:
@@ -409,8 +379,9 @@ def dp_lssgd_schedule(
     Notes
     -----
     DP-LSSGD, Theorems 2 and 3, corrected: the printed T of Theorem 2 drops gamma, that of Theorem 3 contains
-    the noise, and no bound holds at the mean iterate of a loss that is not convex. With these T the noise is
-    proved only for batches of at least ``(24 gamma d G^2/(5 (D_s + G^2)))^(1/2)`` records.
+    the noise, and no bound holds at the mean iterate of a loss that is not convex, for which the printed
+    bound is twice ours. With these T the noise is proved only for batches of at least ``(24 gamma d G^2/(5
+    (D_s + G^2)))^(1/2)`` records. Times ``1 + 4 s`` the bound without convexity holds for ``E||grad F||^2``.
 
     Examples
     --------
