@@ -71,6 +71,14 @@ class TestFit:
         shown = fit(run, "people.csv", "--purpose", "none", "-o", "b.json", code=2).stderr
         assert "--ledger NAME" in shown
 
+    @pytest.mark.parametrize("data", ["people.csv", "people.parquet"])
+    def test_curves(self, run, budget, data):
+        fit(run, data, "--additive", "--drop-missing-labels", "--ledger", "people", "--model", "model.json")
+        model, (made,) = read_model(), history()
+        assert made.statement["functions"] == model.privacy_.public["functions"] >= 1
+        assert model.schema.columns[0].functions == made.statement["functions"]
+        run("evaluate", "model.json", "test.csv", *BUDGET, "--ledger", "people")
+
     def test_records_without_a_label_are_left_out(self, run):
         whole = people().assign(survey=np.arange(2000) % 3)
         whole.loc[::7, "income"] = None

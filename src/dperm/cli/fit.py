@@ -84,6 +84,12 @@ DropMissingLabels = Annotated[
     ),
 ]
 Solver = Annotated[str, typer.Option(help="An algorithm of dperm.algorithms, or auto.")]
+Additive = Annotated[
+    bool,
+    typer.Option(
+        "--additive", help="Curves in place of straight lines; their bins are learned from the budget, too."
+    ),
+]
 L2 = Annotated[float, typer.Option(help="Ridge strength on the scale of the mean loss.")]
 Model = Annotated[Path | None, typer.Option("--model", "-o", help="Where to write the model.")]
 
@@ -124,6 +130,7 @@ def fit(
     drop_missing_labels: DropMissingLabels = False,
     solver: Solver = "auto",
     l2: L2 = 0.0,
+    additive: Additive = False,
     settings: Settings = None,
     neighbors: Neighbors = None,
     n_public: NPublic = None,
@@ -150,6 +157,7 @@ def fit(
         without_weights,
     )
     from dperm.estimators.storage.saving import model_text
+    from dperm.schema_learning.functions import with_most_functions
 
     # Everything that can fail without the fit fails before the charge.
     description, target = target_of(schema, label, estimator, positive, classes, target_bound)
@@ -162,23 +170,24 @@ def fit(
         "neighbors": neighbors,
         "ledger": account,
         "l2": l2,
+        "additive": additive,
         "n_public": n_public,
         "verbose": not screen.quiet,
     }
     terms |= target.arguments | weight_arguments(target, class_weight, weight_bound)
     fitted = make(estimator, solver, settings or [], schema=description, **terms)
-    size = size_of_model(description, target, solver)
+    size = size_of_model(with_most_functions(description) if additive else description, target, solver)
     if model is not None:
         reads = [schema, *files_named(data if test is None else [*data, test])]
         check_writable(model, force=force, size=size, reads=reads)
     with Delivery(account, "model", model, size) as delivery:
         with opened(data, separator, header, decimal) as inputs:
-            X, y = load_described(inputs, target, screen, description, drop)
+            X, y = load_described(inputs, target, screen, description, drop, raw=additive)
             weights = None if weight_column is None else load_weights(inputs, weight_column, target, drop)
         other = None
         if test is not None:
             with opened([test], separator, header, decimal) as inputs:
-                other = load_described(inputs, target, screen, description, drop)
+                other = load_described(inputs, target, screen, description, drop, raw=additive)
         n = len(y) if n_public is None else n_public
         check_epsilon(screen, epsilon)
         fitted.fit(X, y, sample_weight=weights)

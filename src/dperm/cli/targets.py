@@ -212,10 +212,13 @@ def droppable(drop: bool, neighbors: str | None, ledger: PrivacyLedger | None) -
 
 
 def load_described(
-    inputs: Inputs, target: Target, screen: Screen, schema: Schema, drop: bool = False
-) -> tuple[TabularMatrix, NDArray[Any]]:
-    """All records of files whose columns are all described."""
+    inputs: Inputs, target: Target, screen: Screen, schema: Schema, drop: bool = False, *, raw: bool = False
+) -> tuple[Any, NDArray[Any]]:
+    """All records of files whose columns are all described; as a table instead of encoded with `raw`."""
     check_described(inputs, schema, target)
+    if raw:
+        source = _source(inputs, target, schema_types(schema), schema, drop)
+        return pyarrow().Table.from_batches(source.blocks()), target.read(source.targets(), 0)
     return load(inputs, target, screen, schema_types(schema), schema, drop)
 
 

@@ -29,7 +29,6 @@ from dperm.objective.objective import Objective
 from dperm.schema_learning.functions import (
     SHARE,
     cells_for_functions,
-    columns_for_functions,
     counts_of_cells,
     functions_of_budget,
     released_functions,
@@ -50,15 +49,14 @@ def solve_additive(model: Any, X: Any, y: Any, counts: ArrayLike | None, weights
     relation = Neighbours.parse(relation_of(model.neighbors, model.ledger))
     epsilon = model.epsilon if private else math.inf
     budget = Budget.from_epsilon(epsilon, model.delta)
-    columns = columns_for_functions(schema)
+    cells = cells_for_functions(schema)
     mu = gdp_mu(epsilon, model.delta) / relation.sum_factor if private else math.inf
-    functions = functions_of_budget(linear.n_public, mu, linear.dimension, len(columns))
+    functions = functions_of_budget(linear.n_public, mu, linear.dimension, len(cells))
     if not functions:  # the linear model: there is no number, or the noise on more weights costs too much
         model._solve(linear)
         return
     share = budget.share(1, SHARE)
     multiplier = gaussian_noise_multiplier(share, budget.accountant)
-    cells = cells_for_functions(schema, linear.n_public, multiplier, relation)
     source = random_source(model.random_state)
     inner = copy.copy(model)
     inner.random_state = source.spawn(1)[0]

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm._cached import cached_property
-from dperm.accounting.neighbours import Neighbours
 from dperm.data.schema.columns import Numeric
 from dperm.data.schema.schema import Schema
 from dperm.data.schema.table_columns import TableColumn
@@ -26,11 +25,11 @@ Integers = NDArray[np.int64]
 
 #: Fraction of the budget, in mu^2, for the histograms: bins of a twentieth are as good as exact ones.
 SHARE = 0.05
-_LEAST_CELLS, _MOST_CELLS = 16, 1024  # of equal width on the transformed scale
+_CELLS = 1024  # of equal width on the transformed scale
 _BINS = 32  # that a column gets at least where counts allow it
-_OF_THE_SCALE = 0.5  # fraction of the bins that are of equal width, whatever the counts
+_OF_THE_COUNTS = 0.5  # fraction of the bins that hold equally many records; the others are equally wide
+_RARE = 0.01  # fraction of the records whose values may be other than two
 _DEVIATIONS = 3.0  # of the noise by which a value or a cell stands out
-_PRECISION = 0.1  # noise of a column's counts together, over the number of records
 
 
 @dataclass(frozen=True)
@@ -42,12 +41,11 @@ class Cells(Histogram):
     """
 
     column: Numeric
-    number: int = 1024
 
     @cached_property
     def edges(self) -> Numbers:
         """Edges between the cells, in the unit of the column; dates have whole units only."""
-        edges = np.array(replace(self.column, bins=self.number, missing="zero").borders)
+        edges = np.array(replace(self.column, bins=_CELLS, missing="zero").borders)
         return edges if self.column.unit is None else np.unique(np.ceil(edges))
 
     @cached_property
@@ -91,18 +89,18 @@ class Cells(Histogram):
         pile = alone > max(noise, (n - alone.max()) / _BINS)  # of the records that are elsewhere
         rest = max(n - float(alone[pile].sum()), 1.0)
         peaks = np.flatnonzero(counts > max(noise, rest / _BINS))
-        spread = counts.copy()
+        spread, levels = counts.copy(), len(peaks) + pile.sum()
         spread[peaks] = 0.0
-        edges = np.append(self.edges, np.inf)  # upper ends of cells
-        cuts = set(edges[peaks[peaks > 0] - 1].tolist())
-        if spread.sum() > noise * math.sqrt(len(spread)):
-            below = np.maximum.accumulate(np.maximum(np.cumsum(spread), 0.0))
-            mixed = _OF_THE_SCALE * np.arange(1, len(counts) + 1) / len(counts)
-            mixed += (1.0 - _OF_THE_SCALE) * below / below[-1]
-            at = np.searchsorted(mixed, np.arange(1, _BINS) / _BINS - 1e-9)
-            cuts |= {*edges[at].tolist(), *edges[peaks].tolist()}
-        elif len(peaks) + pile.sum() <= 2:
+        found = spread.sum() > noise * math.sqrt(len(spread))
+        if not found and (not levels or (levels <= 2 and rest - counts[peaks].sum() <= _RARE * n)):
             return self.column
+        mixed = np.arange(1, len(counts) + 1) / len(counts)
+        if found:
+            below = np.maximum.accumulate(np.maximum(np.cumsum(spread), 0.0))
+            mixed += _OF_THE_COUNTS * (below / below[-1] - mixed)
+        at = np.searchsorted(mixed, np.arange(1, _BINS) / _BINS - 1e-9)
+        edges = np.append(self.edges, np.inf)  # upper ends of cells
+        cuts = {*edges[at].tolist(), *edges[peaks].tolist(), *edges[peaks[peaks > 0] - 1].tolist()}
         inside = sorted(cut for cut in cuts if self.column.low < cut < self.column.high)
         return replace(
             self.column,
@@ -116,32 +114,11 @@ def _plain(numbers: Sequence[float], column: Numeric) -> tuple[float, ...]:
     return tuple(int(each) if column.unit else each for each in numbers)
 
 
-def cells_for_functions(
-    schema: Schema, n: float, multiplier: float, relation: Neighbours
-) -> dict[str, Cells]:
-    """Cells of the numeric columns that have neither bins nor functions: as many as the noise allows.
-
-    Parameters
-    ----------
-    schema : Schema
-    n : float
-        Public number of records.
-    multiplier : float
-        Noise of a count over the sensitivity of all counts together.
-    relation : Neighbours
-    """
-    columns = columns_for_functions(schema)
-    sigma = multiplier * math.sqrt(len(columns)) * relation.sum_factor**0.5
-    number = _MOST_CELLS
-    while number > _LEAST_CELLS and sigma * math.sqrt(number) > _PRECISION * n:
-        number //= 2
-    return {each.name: Cells(each, number) for each in columns}
-
-
-def columns_for_functions(schema: Schema) -> list[Numeric]:
-    """The numeric columns that have neither bins nor functions, and can be divided into cells."""
+def cells_for_functions(schema: Schema) -> dict[str, Cells]:
+    """Cells of the numeric columns that have neither bins nor functions, as far as they can be divided."""
     numbers = [each for each in schema.columns if isinstance(each, Numeric) and each.bins is None]
-    return [each for each in numbers if not each.functions and not each.atoms and _is_divisible(each)]
+    plain = [each for each in numbers if not each.functions and not each.atoms]
+    return {each.name: Cells(each) for each in plain if _is_divisible(each)}
 
 
 def _is_divisible(column: Numeric) -> bool:
@@ -204,3 +181,11 @@ def with_columns(schema: Schema, columns: Mapping[str, Numeric]) -> Schema:
     return Schema._learned_as(
         schema._learned, changed, schema.name, schema.ignored, schema.label, draft=schema.draft
     )
+
+
+def with_most_functions(schema: Schema) -> Schema:
+    """The schema with as many functions and bins as can be learned, for the size of a model's file."""
+    columns = {
+        name: replace(each.column, functions=_MOST) for name, each in cells_for_functions(schema).items()
+    }
+    return with_columns(schema, columns)
