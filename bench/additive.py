@@ -7,8 +7,8 @@
 The first prints accuracy and AUC on held-out records of ``additive=True`` and of the linear model, and of the
 linear model and of boosted trees without privacy. The second fits with given numbers of functions, -1 for the
 rule of the package, on generated problems (additive, linear and stepwise truths; values that pile up; heavy
-tails), data sets and the tables of installed packages, and prints the held-out loss and the change of accuracy
-or R^2 against no functions with its standard error over splits. The half of a problem is a hash of its name.
+tails), data sets and tables of installed packages. It prints the held-out loss and the change of accuracy or
+R^2 against the first number with its standard error over splits. The half of a problem is a hash of its name.
 """
 
 from __future__ import annotations
