@@ -2,6 +2,7 @@
 
 import math
 
+import matplotlib.pyplot
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +16,7 @@ from dperm.audit import replay_check
 from dperm.data import aggregate
 from dperm.errors import BudgetExceededError, DataError
 from dperm.mechanisms.hooks import watch_releases
+from dperm.reports import ShapesDisplay
 from dperm.schema_learning.functions import Cells
 from dperm.search import PrivateSearch
 from reference.schema_tables import arrow, in_csv, in_dask, in_parquet
@@ -258,3 +260,34 @@ def test_a_column_in_which_nothing_or_two_values_stand_out_keeps_its_line():
     four = cells.column_with(4, two, 10.0, 200.0)
     assert (four.functions, four.atoms) == (4, (0.0, 1.0))
     assert {100 / 1024, 101 / 1024, 200 / 1024, 201 / 1024} <= set(four.edges)
+
+
+class TestWhatPeopleSee:
+    def test_a_prediction_is_the_sum_of_contributions_which_the_shapes_show(self):
+        model, table = fitted(people()), people(300, seed=3)
+        parts = model.contributions(table)
+        np.testing.assert_allclose(sum(parts.values()), model.decision_function(table), atol=1e-9)
+        shapes = model.shapes()
+        age = shapes[(shapes["column"] == "age") & (shapes["kind"] == "number")]
+        interpolated = np.interp(table["age"], age["value"].astype(float), age["score"])
+        np.testing.assert_allclose(interpolated, parts["age"], atol=1e-5)
+        alone = shapes[shapes["kind"].isin(["value", "missing"])].set_index(["column", "kind"])["score"]
+        zero, missing = parts["gain"][table["gain"] == 0.0], parts["gain"][table["gain"].isna()]
+        np.testing.assert_allclose(zero, alone["gain", "value"], atol=1e-6)
+        np.testing.assert_allclose(missing, alone["gain", "missing"], atol=1e-6)
+        jobs = shapes[shapes["column"] == "job"].set_index("value")["score"]
+        np.testing.assert_allclose(parts["job"], jobs[table["job"]], atol=1e-6)
+
+    def test_one_figure_and_the_report(self):
+        model = fitted(people())
+        display = ShapesDisplay.from_estimator(model, most=3)
+        assert len(display.axes_) == 3
+        assert display.axes_[0].get_title() == "age"  # the steepest first
+        matplotlib.pyplot.close(display.figure_)
+        assert "what every column adds to the score" in dperm.report(model).to_html()
+
+    def test_curves_need_a_schema(self):
+        model = dperm.LinearSVC(row_norm=1.5, classes=[0, 1]).fit([[0.0], [1.0]] * 50, [0, 1] * 50)
+        for call in (model.shapes, lambda: model.contributions([[0.0]])):
+            with pytest.raises(ValueError, match="the model has none"):
+                call()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -97,6 +98,38 @@ def _of_number(column: Numeric, own: NDArray[np.float64]) -> tuple[list[Effect],
         missing = own[-1] - at_low
         found.append((column.name, "missing", f"instead of {low}", missing, missing))
     return found, at_low
+
+
+#: Column, what kind of value it is, the value, and what it adds to each score.
+Point = tuple[str, str, float | str, NDArray[np.float64]]
+
+_POINTS = 32  # of a line on a logarithmic scale
+
+
+def shape_points(schema: Schema, weights: NDArray[np.float64]) -> list[Point]:
+    """What every column adds to each score, at points between which it is a line."""
+    found: list[Point] = []
+    for column in schema.columns:
+        own, weights = np.split(weights, [len(column.feature_names)])
+        if isinstance(column, Numeric):
+            found += _points_of(column, own)
+            continue
+        levels = [*map(str, column.categories), *([] if has_a_level(column) else [OTHERS])]
+        scores = np.vstack([own, np.zeros_like(own[:1])])
+        found += [(column.name, "category", level, each) for level, each in zip(levels, scores, strict=False)]
+    return found
+
+
+def _points_of(column: Numeric, own: NDArray[np.float64]) -> list[Point]:
+    own_bins = column.functions or column.bins is not None
+    ends = np.array(column.borders if own_bins else replace(column, bins=_POINTS, atoms=()).borders)
+    points = np.unique([column.low, column.high, *ends, *np.nextafter(ends, column.low), *column.atoms])
+    points = points[~np.isin(points, column.atoms)]
+    missing = [math.nan] * (column.missing in ("column", "zero"))
+    values = [*points.tolist(), *column.atoms, *missing]
+    kinds = ["number"] * len(points) + ["value"] * len(column.atoms) + ["missing"] * len(missing)
+    scores = _scores(column, values, own)
+    return [(column.name, *each) for each in zip(kinds, values, scores, strict=True)]
 
 
 def _scores(column: Numeric, values: ArrayLike, weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,8 +14,8 @@ from dperm.algorithms.fit import FitResult
 from dperm.algorithms.inference import InferenceResult
 from dperm.data.schema.columns import Categorical
 from dperm.data.schema.schema import Schema
-from dperm.estimators.design import FittedDesign
-from dperm.estimators.effects import INTERCEPT, effects_of, has_a_level
+from dperm.estimators.design import FittedDesign, prediction_blocks
+from dperm.estimators.effects import INTERCEPT, effects_of, has_a_level, shape_points
 
 
 class WithCoefficients:
@@ -113,6 +113,94 @@ class WithCoefficients:
         if hasattr(self, "predict_proba"):
             found["odds_ratio"] = np.exp(np.minimum(effects[:, 0], 700.0)).tolist()
         return found | {"over_range": [float(row[4][0]) for row in rows]}
+
+    def shapes(self) -> Any:
+        """What every column of the schema adds to the score, by its value: the curves of an additive model.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            "column"; "kind": "number" (points between which the curve is a line), "value" (one at which
+            records pile up), "missing" or "category"; "value", in the unit of the column; and "score", or one
+            column of numbers for each class. No privacy is spent: it follows from the weights.
+
+        Raises
+        ------
+        NotFittedError, ImportError
+            As for `coefficients`.
+        ValueError
+            Without a schema.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> schema = dperm.Schema([dperm.Numeric("age", 0, 100, bins=2), dperm.Categorical("job", ["cook"])])
+        >>> table = {"age": [20, 80] * 50, "job": ["cook"] * 100}
+        >>> model = dperm.LogisticRegression(schema=schema, classes=[-1, 1]).fit(table, [-1, 1] * 50)
+        >>> model.shapes()["value"].tolist()
+        [0.0, 49.99999999999999, 50.0, 100.0, 'cook']
+        """
+        return _data_frame(self.shape_values())
+
+    def shape_values(self) -> dict[str, list[Any]]:
+        """The columns of `shapes` as a dict of lists, without a data frame library."""
+        _, _, *scores = self.coefficient_values().items()
+        schema, heads = self._design.schema, [name for name, _ in scores]
+        if schema is None:
+            raise ValueError("shapes are those of the columns of a schema, and the model has none")
+        points = shape_points(schema, np.column_stack([numbers for _, numbers in scores]))
+        found: dict[str, list[Any]] = {"column": [], "kind": [], "value": []}
+        found |= {name: [] for name in (heads if len(heads) > 1 else ["score"])}
+        for *facts, each in points:
+            for head, fact in zip(found, (*facts, *each.tolist()), strict=True):
+                found[head].append(fact)
+        return found
+
+    def contributions(self, X: Any) -> dict[str, NDArray[np.float64]]:
+        """What every column of the schema adds to the score of each record: its prediction as a sum.
+
+        Parameters
+        ----------
+        X : table, as for `predict`, or records encoded by the schema
+
+        Returns
+        -------
+        dict of str to ndarray
+            Of shape (n_samples,), or (n_samples, n_classes) for more than two classes, for each column, and
+            the intercept under ``(intercept)``. Their sum is ``decision_function(X)``, or ``predict(X)`` of a
+            regressor. No privacy is spent.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`; without a schema.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> schema = dperm.Schema([dperm.Numeric("age", 0, 100), dperm.Categorical("job", ["cook", "clerk"])])
+        >>> table = {"age": [20, 40, 60, 80] * 50, "job": ["cook", "clerk"] * 100}
+        >>> model = dperm.LogisticRegression(schema=schema, classes=[-1, 1]).fit(table, [-1, -1, 1, 1] * 50)
+        >>> sorted(model.contributions({"age": [20], "job": ["cook"]}))
+        ['(intercept)', 'age', 'job']
+        """
+        check_is_fitted(self)
+        schema, weights = self._design.schema, np.atleast_2d(self.coef_).T
+        if schema is None:
+            raise ValueError("contributions are those of the columns of a schema, and the model has none")
+        starts = np.cumsum([0, *(len(each.feature_names) for each in schema.columns)])
+        parts = {name: np.zeros_like(weights) for name in schema.column_names}
+        for part, start, end in zip(parts.values(), starts, starts[1:], strict=False):
+            part[start:end] = weights[start:end]
+        stacked = np.hstack(list(parts.values()))
+        rows = [
+            self._scaled_block(each, stacked, 0.0)  # type: ignore[attr-defined]
+            for each in prediction_blocks(self, X, len(weights))
+        ]
+        scores = np.concatenate(rows).reshape(-1, len(parts), weights.shape[1])
+        scores = scores[..., 0] if weights.shape[1] == 1 else scores
+        found = dict(zip(parts, np.moveaxis(scores, 1, 0), strict=True))
+        return found | {INTERCEPT: np.zeros_like(scores[:, 0]) + self.intercept_}
 
     def coefficient_values(self) -> dict[str, list[Any]]:
         """The columns of `coefficients` as a dict of lists, without a data frame library.

@@ -205,6 +205,87 @@ class CoefficientDisplay:
 
 
 @dataclass
+class ShapesDisplay:
+    """The curves of a model: what every column adds to the score, by its value, on one scale.
+
+    Parameters
+    ----------
+    shapes : dict of str to list
+        As ``model.shape_values()`` returns it.
+    most : int
+        Number of columns to show: those whose highest and lowest point are farthest apart.
+
+    Attributes
+    ----------
+    figure_, axes_
+        Objects of matplotlib, set by `plot`.
+
+    Examples
+    --------
+    >>> import dperm
+    >>> import matplotlib.pyplot as plt
+    >>> schema = dperm.Schema([dperm.Numeric("age", 0, 100), dperm.Categorical("job", ["cook", "clerk"])])
+    >>> table = {"age": [20, 80] * 50, "job": ["cook", "clerk"] * 50}
+    >>> model = dperm.LogisticRegression(schema=schema, classes=[0, 1], additive=True).fit(table, [0, 1] * 50)
+    >>> display = ShapesDisplay.from_estimator(model)
+    >>> len(display.axes_)
+    2
+    >>> plt.close(display.figure_)
+    """
+
+    shapes: dict[str, list[Any]]
+    most: int = 24
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, most: int = 24) -> Self:
+        """Draw the curves of a fitted estimator with a schema."""
+        return cls(estimator.shape_values(), most).plot()
+
+    def plot(self) -> Self:
+        """Draw the curves, each in axes of its own."""
+        columns, kinds = np.array(self.shapes["column"]), np.array(self.shapes["kind"])
+        values = np.array(self.shapes["value"], dtype=object)
+        heads = list(self.shapes)[3:]
+        scores = np.column_stack([self.shapes[head] for head in heads])
+        names = list(dict.fromkeys(columns.tolist()))
+        names.sort(key=lambda name: -float(np.ptp(scores[columns == name], axis=0).max()))
+        names = names[: self.most]
+        across = min(len(names), 4)
+        down = -(-len(names) // across)
+        self.figure_, _ = new_axes(None, (2.6 * across, 2.1 * down))
+        self.figure_.clear()
+        grid = self.figure_.subplots(down, across, sharey=True, squeeze=False).ravel()
+        for axes in grid[len(names) :]:
+            axes.remove()
+        self.axes_ = grid[: len(names)]
+        for axes, name in zip(self.axes_, names, strict=True):
+            own = columns == name
+            _draw_shape(axes, kinds[own], values[own], scores[own])
+            axes.axhline(0.0, color="0.7", linewidth=0.8, zorder=0)
+            axes.set_title(_shortened(name), fontsize="small")
+            axes.tick_params(labelsize="x-small")
+        if len(heads) > 1:
+            self.axes_[0].legend(heads, frameon=False, fontsize="x-small")
+        return self
+
+
+def _draw_shape(axes: Any, kinds: NDArray[Any], values: NDArray[Any], scores: NDArray[np.float64]) -> None:
+    """Lines between numbers, markers at single values, bars of categories."""
+    line, alone, missing = kinds == "number", kinds == "value", kinds == "missing"
+    if not line.any():
+        places = np.arange(len(values))
+        axes.hlines(scores, places[:, np.newaxis] - 0.4, places[:, np.newaxis] + 0.4, color="C0")
+        axes.set_xticks(places, [_shortened(each, 12) for each in values], rotation=60, ha="right")
+        return
+    for place in range(scores.shape[1]):
+        color = f"C{place}"
+        axes.plot(values[line].astype(float), scores[line, place], color=color)
+        axes.plot(values[alone].astype(float), scores[alone, place], "o", markersize=3, color=color)
+        for score in scores[missing, place]:
+            axes.axhline(score, linestyle=":", linewidth=0.9, color=color)
+
+
+@dataclass
 class PrivacyUtilityDisplay:
     """Accuracy against epsilon, measured without noise: for public or synthetic data only.
 

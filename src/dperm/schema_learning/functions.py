@@ -28,6 +28,8 @@ SHARE = 0.05
 _CELLS = 1024  # of equal width on the transformed scale
 _BINS = 32  # that a column gets at least where counts allow it
 _OF_THE_COUNTS = 0.5  # fraction of the bins that hold equally many records; the others are equally wide
+_PER_SIGNAL, _PER_RECORD = 0.08, 1.0 / 200.0  # weights of functions over n mu / sqrt(dimension), and over n
+_MOST = 16  # functions of a column
 _RARE = 0.01  # fraction of the records whose values may be other than two
 _DEVIATIONS = 3.0  # of the noise by which a value or a cell stands out
 
@@ -131,6 +133,9 @@ def _is_divisible(column: Numeric) -> bool:
 def functions_of_budget(n: float, mu: float, dimension: int, columns: int) -> int:
     """How many functions each numeric column gets, from public numbers; 0: none is worth its noise.
 
+    So many weights in all that privacy's noise and that of sampling on them stay small against what the
+    columns together usually gain: a fraction of the signal, and of the number of records.
+
     Parameters
     ----------
     n : float
@@ -142,11 +147,8 @@ def functions_of_budget(n: float, mu: float, dimension: int, columns: int) -> in
     columns : int
         Number of numeric columns that get functions.
     """
-    signal = n * mu / math.sqrt(dimension)
-    return int(min(_PER_SIGNAL * signal / columns, _MOST)) if columns else 0
-
-
-_PER_SIGNAL, _MOST = 0.2, 16
+    weights = min(_PER_SIGNAL * n * mu / math.sqrt(dimension), _PER_RECORD * n)
+    return int(min(weights / columns, _MOST)) if columns else 0
 
 
 def counts_of_cells(
