@@ -51,7 +51,9 @@ def data_set(name: str, most: int | None = None) -> Problem:
     numbers, codes = iter(data.X.numeric[chosen].T), iter(data.X.codes[chosen].T)
     columns = {each.name: next(numbers if each.n_numbers else codes) for each in data.schema.columns}
     described = [
-        Numeric(each.name, 0, 1) if each.n_numbers else Categorical(each.name, range(each.sizes[0]), "zero")
+        Numeric(each.name, 0, 1)
+        if each.n_numbers
+        else Categorical(each.name, range(len(each.categories)), "zero")
         for each in data.schema.columns
     ]
     return Problem(columns, data.y[chosen], None, Schema(described))

@@ -21,6 +21,7 @@ from dperm.accounting.ledger.reports import spending
 from dperm.errors import ExactScoreWarning, warn_caller
 from dperm.metrics.displays import new_axes
 
+_CATEGORIES = 16  # that a small axis has room for
 _ROW = 0.24  # height of a row in inches
 NOT_PRIVATE = "exact scores, for public or synthetic data: NOT private"
 
@@ -275,7 +276,8 @@ def _draw_shape(axes: Any, kinds: NDArray[Any], values: NDArray[Any], scores: ND
     if not line.any():
         places = np.arange(len(values))
         axes.hlines(scores, places[:, np.newaxis] - 0.4, places[:, np.newaxis] + 0.4, color="C0")
-        axes.set_xticks(places, [_shortened(each, 12) for each in values], rotation=60, ha="right")
+        shown = places if len(places) <= _CATEGORIES else []  # more would overlap
+        axes.set_xticks(shown, [_shortened(values[place], 12) for place in shown], rotation=60, ha="right")
         return
     for place in range(scores.shape[1]):
         color = f"C{place}"

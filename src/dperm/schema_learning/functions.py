@@ -119,13 +119,13 @@ def _plain(numbers: Sequence[float], column: Numeric) -> tuple[float, ...]:
 def cells_for_functions(schema: Schema) -> dict[str, Cells]:
     """Cells of the numeric columns that have neither bins nor functions, as far as they can be divided."""
     numbers = [each for each in schema.columns if isinstance(each, Numeric) and each.bins is None]
-    plain = [each for each in numbers if not each.functions and not each.atoms]
-    return {each.name: Cells(each) for each in plain if _is_divisible(each)}
+    plain = [Cells(each) for each in numbers if not each.functions and not each.atoms]
+    return {each.column.name: each for each in plain if _is_divisible(each)}
 
 
-def _is_divisible(column: Numeric) -> bool:
+def _is_divisible(cells: Cells) -> bool:
     try:
-        return len(Cells(column).edges) > 0
+        return len(cells.edges) > 0
     except ValueError:  # bounds so close that doubles between them are too few
         return False
 
