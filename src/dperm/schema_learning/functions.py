@@ -27,11 +27,11 @@ Integers = NDArray[np.int64]
 SHARE = 0.05
 _CELLS = 1024  # of equal width on the transformed scale
 _BINS = 32  # that a column gets at least where counts allow it
-_OF_THE_COUNTS = 0.5  # fraction of the bins that hold equally many records; the others are equally wide
+_GROUPS = 32  # of cells
 _PER_SIGNAL, _PER_RECORD = 0.08, 1.0 / 200.0  # weights of functions over n mu / sqrt(dimension), and over n
 _MOST = 16  # functions of a column
 _RARE = 0.01  # fraction of the records whose values may be other than two
-_DEVIATIONS = 3.0  # of the noise by which a value or a cell stands out
+_PEAK, _GROUP = 3.0, 2.0  # deviations of the noise by which a value or a cell stands out, and a group
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,15 @@ class Cells(Histogram):
         known |= set() if isinstance(column.missing, str) else {float(column.missing)}
         return tuple(sorted(each for each in known if column.low <= each <= column.high))
 
+    @cached_property
+    def groups(self) -> Integers:
+        """The first cells of groups of cells, which are counted as well: a sum has the noise of one count."""
+        return np.arange(0, len(self.edges) + 1, -(-(len(self.edges) + 1) // _GROUPS))
+
     @property
     def n_bins(self) -> int:
-        """Number of counts: of the cells, then of the values."""
-        return len(self.edges) + 1 + len(self.values)
+        """Number of counts: of the cells, of the groups, of the values."""
+        return len(self.edges) + 1 + len(self.groups) + len(self.values)
 
     def read(self, column: TableColumn) -> NDArray[Any]:
         """The numbers of a column of a table, NaN where missing."""
@@ -74,36 +79,39 @@ class Cells(Histogram):
         if not isinstance(given.missing, str):
             clipped[np.isnan(clipped)] = given.missing
         clipped = clipped[clipped == clipped]
-        places = np.searchsorted(self.edges, clipped, side="right")
-        for place, value in enumerate(self.values, len(self.edges) + 1):
-            places[clipped == value] = place
-        return np.bincount(places, minlength=self.n_bins).astype(np.int64, copy=False)
+        alone = np.array([np.count_nonzero(clipped == value) for value in self.values])
+        clipped = clipped[~np.isin(clipped, self.values)]
+        cells = np.bincount(np.searchsorted(self.edges, clipped, side="right"), minlength=len(self.edges) + 1)
+        return np.concatenate([cells, np.add.reduceat(cells, self.groups), alone]).astype(np.int64)
 
     def column_with(self, functions: int, counts: Numbers, sigma: float, n: float) -> Numeric:
         """The column with at most so many functions of bins that follow from noisy counts of n records.
 
-        Half of the bins are of equal width and need no counts, the others hold equally many records, and a
-        cell that stands out is a bin of its own. A column in which nothing stands out keeps its line, and so
-        does one of two values.
+        A cell that stands out is a bin of its own, and the records of groups that stand out are divided
+        equally. A column in which nothing stands out keeps its line, and so does one of two values.
         """
-        counts, alone = counts[: -len(self.values)], counts[-len(self.values) :]
-        noise = _DEVIATIONS * sigma
-        pile = alone > max(noise, (n - alone.max()) / _BINS)  # of the records that are elsewhere
+        n_cells = len(self.edges) + 1
+        cells, groups, alone = np.split(counts, [n_cells, n_cells + len(self.groups)])
+        pile = alone > max(_PEAK * sigma, (n - alone.max()) / _BINS)  # of the records that are elsewhere
         rest = max(n - float(alone[pile].sum()), 1.0)
-        peaks = np.flatnonzero(counts > max(noise, rest / _BINS))
-        spread, levels = counts.copy(), len(peaks) + pile.sum()
-        spread[peaks] = 0.0
-        found = spread.sum() > noise * math.sqrt(len(spread))
-        if not found and (not levels or (levels <= 2 and rest - counts[peaks].sum() <= _RARE * n)):
+        peaks = cells > max(_PEAK * sigma, rest / _BINS)
+        peak_counts = np.where(peaks, cells, 0.0)
+        others = groups - np.add.reduceat(peak_counts, self.groups)
+        noise = sigma * np.sqrt(1.0 + np.add.reduceat(peaks.astype(float), self.groups))
+        others[others < _GROUP * noise] = 0.0
+        sizes = np.diff([*self.groups, n_cells])
+        below = np.cumsum(peak_counts + np.repeat(others / sizes, sizes))
+        levels = int(peaks.sum() + pile.sum())
+        two = levels <= 2 and not others.any() and rest - float(peak_counts.sum()) <= _RARE * n
+        if two or not (levels or below[-1]):
             return self.column
-        mixed = np.arange(1, len(counts) + 1) / len(counts)
-        if found:
-            below = np.maximum.accumulate(np.maximum(np.cumsum(spread), 0.0))
-            mixed += _OF_THE_COUNTS * (below / below[-1] - mixed)
-        at = np.searchsorted(mixed, np.arange(1, _BINS) / _BINS - 1e-9)
-        edges = np.append(self.edges, np.inf)  # upper ends of cells
-        cuts = {*edges[at].tolist(), *edges[peaks].tolist(), *edges[peaks[peaks > 0] - 1].tolist()}
-        inside = sorted(cut for cut in cuts if self.column.low < cut < self.column.high)
+        at = np.searchsorted(below, below[-1] * np.arange(1, _BINS) / _BINS) + 1  # first cells of bins
+        starts = np.unique([*at, *np.flatnonzero(peaks), *(np.flatnonzero(peaks) + 1)])
+        inside, last = list[float](), 0.0
+        for start in starts[(starts > 0) & (starts < n_cells)]:
+            if last < below[start - 1] < below[-1]:  # there are records on both sides
+                last = below[start - 1]
+                inside.append(float(self.edges[start - 1]))
         return replace(
             self.column,
             functions=min(functions, len(inside)),
@@ -156,7 +164,7 @@ def counts_of_cells(
 ) -> OpenCounts:
     """Exact counts of numbers in cells, in one pass; a record counts at most once in each column."""
     tally = source.total(Counting(cells, {}, tuple(names), repeats))
-    return OpenCounts(tally.bins, (), columns=len(cells))
+    return OpenCounts(tally.bins, (), columns=2 * len(cells))
 
 
 def released_functions(
