@@ -25,7 +25,7 @@ Models:
     load                         read a model that ``model.save`` or ``dperm fit`` wrote
 
 What is public about the records, and what a fit guarantees:
-    Schema, Numeric, Categorical
+    Schema, Numeric, Categorical, Interaction
     PrivacyStatement
 
 Building blocks, for research:
@@ -67,6 +67,7 @@ if TYPE_CHECKING:  # the names of `_LAZY` and `_SUBMODULES`, for type checkers a
     from dperm._progress import progress as progress
     from dperm.data.schema.columns import Categorical as Categorical
     from dperm.data.schema.columns import Numeric as Numeric
+    from dperm.data.schema.interactions import Interaction as Interaction
     from dperm.data.schema.schema import Schema as Schema
     from dperm.estimators import HuberRegressor as HuberRegressor
     from dperm.estimators import LinearSVC as LinearSVC
@@ -83,6 +84,7 @@ _LAZY = {
     "Bounded": "dperm.private_values.bounded",
     "Categorical": "dperm.data.schema.columns",
     "HuberRegressor": "dperm.estimators",
+    "Interaction": "dperm.data.schema.interactions",
     "LinearSVC": "dperm.estimators",
     "LogisticRegression": "dperm.estimators",
     "Numeric": "dperm.data.schema.columns",

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dperm
-from dperm import Categorical, Numeric, Schema
+from dperm import Categorical, Interaction, Numeric, Schema
 from dperm.data import scan_parquet
 from dperm.data.schema.numeric import function_map
 
@@ -134,3 +134,88 @@ def test_effects_are_those_of_the_curve():
 def test_wrong_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=f"column 'x'.*{message}"):
         Numeric("x", 0, 10, **settings)
+
+
+CROSSED = [
+    Interaction("age", "gain", functions=2),
+    Interaction("job", "age"),
+    Interaction("job", "shift"),
+    Interaction("shift", "since", functions=3),
+]
+SHIFT = Numeric("shift", 0, 24, bins=[6, 18], missing="column")
+TOGETHER = Schema([*SCHEMA.columns, SHIFT, *CROSSED])
+WITH_SHIFT = TABLE.assign(shift=np.where(RNG.random(N) < 0.2, np.nan, RNG.integers(0, 24, N)))
+
+
+def pieces(column, functions=0):
+    """What a column brings to an interaction, by the description of `Interaction`, to 24 bits."""
+    values = WITH_SHIFT[column.name]
+    if isinstance(column, Categorical):
+        return np.array([values == each for each in column.categories], dtype=float).T
+    if column.bins is not None:
+        return Schema([column]).encode(WITH_SHIFT[[column.name]]).to_dense()
+    if column.unit:
+        values = (values - pd.Timestamp("2020-01-01")).dt.days + column.low
+    values, edges = np.asarray(values, dtype=float), np.array(column.borders)
+    step = math.ceil((len(edges) + 1) / 32)
+    edges = edges[step - 1 :: step]
+    functions = min(functions, len(edges))
+    middles = (np.arange(len(edges) + 1) + 0.5) / (len(edges) + 1)
+    waves = np.cos(np.pi * np.outer(middles, range(1, functions + 1)))
+    waves /= np.sqrt(np.square(waves).sum(axis=1).max())
+    places = np.searchsorted(edges, np.nan_to_num(values), side="right")
+    return np.where(np.isnan(values)[:, None], 0.0, waves[places])
+
+
+def test_interactions_are_products_of_what_both_columns_are():
+    known = {column.name: column for column in TOGETHER.columns}
+    dense = TOGETHER.encode(WITH_SHIFT).to_dense()
+    alone = Schema(TOGETHER.columns).n_columns
+    np.testing.assert_array_equal(dense[:, :alone], Schema(TOGETHER.columns).encode(WITH_SHIFT).to_dense())
+    for each in CROSSED:
+        one, other = (pieces(known[name], each.functions) for name in (each.first, each.second))
+        expected = np.einsum("ni,nj->nij", one, other).reshape(N, -1)
+        width = expected.shape[1]
+        np.testing.assert_allclose(dense[:, alone : alone + width], expected, atol=2.0**-22)
+        assert np.square(dense[:, alone : alone + width]).sum(axis=1).max() <= 1.0
+        alone += width
+    assert alone == TOGETHER.n_columns == len(TOGETHER.feature_names)
+    assert TOGETHER.row_norm(False) ** 2 == pytest.approx(SCHEMA.row_norm(False) ** 2 + 1 + len(CROSSED))
+    assert "job=cook & 6<=shift<18" in TOGETHER.feature_names
+    assert "age~1 & gain~2" in TOGETHER.feature_names
+
+
+@pytest.mark.filterwarnings("ignore::dperm.errors.SeededNoiseWarning")
+def test_interactions_in_models_and_formats(tmp_path):
+    assert Schema.from_text(TOGETHER.to_text()) == Schema.from_entries(TOGETHER.to_entries()) == TOGETHER
+    assert Schema([*SCHEMA.columns, SHIFT], interactions=CROSSED) == TOGETHER
+    assert Schema(TOGETHER.columns).encoding != TOGETHER.encoding
+    assert "Interactions: age &amp; gain" in TOGETHER._repr_html_()
+    model = fitted(WITH_SHIFT, schema=TOGETHER)
+    assert np.array_equal(model.coef_, fitted(TOGETHER.encode(WITH_SHIFT).to_dense()).coef_)
+    model.save(tmp_path / "m.json")
+    loaded = dperm.load(tmp_path / "m.json")
+    assert np.array_equal(loaded.predict_proba(WITH_SHIFT), model.predict_proba(WITH_SHIFT))
+    effects = {row[0]: row for row in zip(*model.effect_values().values(), strict=True) if row[1] is None}
+    place = TOGETHER.feature_names.index("job=cook & shift<6")
+    cells = model.coef_[0, place : place + 8]
+    assert effects["job & shift"][2:4] == ("lowest to highest point", pytest.approx(np.ptp(cells)))
+
+
+@pytest.mark.parametrize(
+    ("interaction", "message"),
+    [
+        (lambda: Interaction("age", "age"), "of two columns"),
+        (lambda: Interaction("age", "job", functions=0), "functions must be an integer of at least 1"),
+        (lambda: Schema([*SCHEMA.columns, Interaction("age", "pay")]), "describes no column 'pay'"),
+        (
+            lambda: Schema(
+                [Categorical("a", buckets=300), Categorical("b", buckets=300), Interaction("a", "b")]
+            ),
+            "300 x 300 levels .* too many",
+        ),
+    ],
+)
+def test_wrong_interactions_are_refused(interaction, message):
+    with pytest.raises(ValueError, match=message):
+        interaction()

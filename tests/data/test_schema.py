@@ -479,7 +479,7 @@ class TestDescriptions:
         a = Numeric("a", 0, 1)
         with pytest.raises(ValueError, match="no columns"):
             Schema([])
-        with pytest.raises(ValueError, match="must be Numeric or Categorical, got 'a'"):
+        with pytest.raises(ValueError, match="must be Numeric, Categorical or Interaction, got 'a'"):
             Schema(["a"])
         with pytest.raises(ValueError, match="names a column twice: 'a'"):
             Schema([a, Numeric("a", 0, 2)])

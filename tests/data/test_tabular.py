@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold, train_test_split
 
-from dperm.data import TabularLayout, TabularMatrix
-from dperm.data.tabular import CodeMap
+from dperm.data import CodeMap, TabularLayout, TabularMatrix
 from dperm.errors import DataError
 from reference.tabular_data import NUMERIC_DTYPES, layout_of, one_hot, random_table
 

@@ -8,6 +8,7 @@ import pytest
 from dperm import (
     Categorical,
     HuberRegressor,
+    Interaction,
     LinearSVC,
     LogisticRegression,
     Numeric,
@@ -42,6 +43,9 @@ SCHEMA = Schema(
         Categorical("job", ["cook", "clerk"], unknown="zero"),
         Categorical("code", [3, 5], unknown=5),
         Categorical("own", [False, True]),
+        Interaction("size", "pay", functions=2),
+        Interaction("Größe", "job", functions=2),
+        Interaction("bin", "own"),
     ]
 )
 MODELS = {

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dperm._kernels import row_kernels
-from dperm.data import TabularLayout, TabularMatrix
-from dperm.data.tabular import CodeMap
+from dperm.data import CodeMap, TabularLayout, TabularMatrix
 from reference.kernel_calls import ROW_NORM, bind
 
 NUMERIC_DTYPES = [np.float32, np.float64, np.uint8, np.uint16]

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.encoding import encode_values, layout_of
+from dperm.data.schema.interactions import Crossed
 from dperm.data.schema.schema import Schema
 
 INTERCEPT = "(intercept)"
@@ -43,8 +44,14 @@ def effects_of(
             raise ValueError(f"reference: {level!r} is no level of column {column!r}: {levels.get(column)}")
     last = weights[-1]  # the intercept, if there is one
     found: list[Effect] = []
-    for described in () if schema is None else schema.columns:
+    for described in () if schema is None else schema.parts:
         own, weights = np.split(weights, [len(described.feature_names)])
+        if isinstance(described, Crossed):
+            scores = described.scores(own)
+            width = np.ptp(scores, axis=0)
+            found.append((described.name, None, "lowest to highest point", width, width))
+            last = last + scores.mean(axis=0)
+            continue
         if isinstance(described, Numeric) and described.bins is None:
             effects, at_low = _of_number(described, own)
             found += effects

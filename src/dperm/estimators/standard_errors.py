@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dperm.algorithms.fit import FitResult
 from dperm.algorithms.inference import InferenceResult
 from dperm.data.schema.columns import Categorical
+from dperm.data.schema.interactions import Crossed
 from dperm.data.schema.schema import Schema
 from dperm.estimators.design import FittedDesign, prediction_blocks
 from dperm.estimators.effects import INTERCEPT, effects_of, has_a_level, shape_points
@@ -253,7 +254,7 @@ def _columns_and_categories(
         return [str(each) for each in names], [None] * n_features
     pairs = [
         (column.name, None if feature == column.name else feature.removeprefix(f"{column.name}="))
-        for column in names.columns
+        for column in names.parts
         for feature in column.feature_names
     ]
     return [column for column, _ in pairs], [category for _, category in pairs]
@@ -383,4 +384,10 @@ def reference_levels(schema: Schema, fit_intercept: bool) -> list[int]:
         elif has_a_level(column):
             found.append(place)
         place += len(column.feature_names)
+    always = {column.name: has_a_level(column) for column in schema.columns}
+    for crossed in schema.parts[len(schema.columns) :]:
+        assert isinstance(crossed, Crossed)
+        own = crossed.interaction
+        found += [place + each for each in crossed.redundant((always[own.first], always[own.second]))]
+        place += len(crossed.feature_names)
     return found if fit_intercept else found[1:]

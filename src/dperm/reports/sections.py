@@ -220,7 +220,7 @@ def data(schema: Schema | None, n_features: int | None) -> Section:
         "This public description determines how each record is encoded, independently of the others; numbers "
         "are clipped to their bounds and scaled to [0, 1]."
     )
-    blocks: list[Block] = [Text(text), *schema_blocks(schema.columns, schema.ignored)]
+    blocks: list[Block] = [Text(text), *schema_blocks(schema.columns, schema.ignored, schema.interactions)]
     if schema.privacy is not None:
         blocks.append(Text(f"The description was learned from data. {schema.privacy.headline}"))
     blocks.append(Text(f"SHA-256 of the description: {schema.digest}", "small"))

@@ -189,8 +189,9 @@ def with_columns(schema: Schema, columns: Mapping[str, Numeric]) -> Schema:
     """The schema with other descriptions of some of its columns."""
     changed = [columns.get(each.name, each) for each in schema.columns]
     return Schema._learned_as(
-        schema._learned, changed, schema.name, schema.ignored, schema.label, draft=schema.draft
-    )
+        schema._learned, changed, schema.name, schema.ignored, schema.label, draft=schema.draft,
+        interactions=schema.interactions,
+    )  # fmt: skip
 
 
 def with_most_functions(schema: Schema) -> Schema:

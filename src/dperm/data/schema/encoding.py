@@ -10,16 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm.data.schema.columns import SchemaColumn
+from dperm.data.schema.interactions import Crossed
 from dperm.data.schema.table_columns import n_rows, read_columns
 from dperm.data.tabular import TabularLayout, TabularMatrix
+
+Part = SchemaColumn | Crossed
 
 #: The integer that means 1 in a numeric block of each dtype; 0 for floats.
 _LEVELS = {"float32": 0, "float64": 0, "uint8": 255, "uint16": 65_535}
 _BLOCK_ROWS = 8192  # a block of the result stays in the cache while its columns are written
 
 
-def layout_of(columns: Sequence[SchemaColumn], encoding: str) -> TabularLayout:
-    """Where the numbers and codes of columns are in the design matrix; `encoding` is `Schema.encoding`."""
+def layout_of(columns: Sequence[Part], encoding: str) -> TabularLayout:
+    """Where numbers and codes are in the design matrix, whose meaning `encoding` identifies."""
     numeric, first, end = list[int](), list[int](), 0
     codes = [part for column in columns for part in column.codes]
     for column in columns:
@@ -33,19 +36,21 @@ def layout_of(columns: Sequence[SchemaColumn], encoding: str) -> TabularLayout:
 
 
 def encode_table(
-    columns: Sequence[SchemaColumn], layout: TabularLayout, table: Any, unused: Sequence[str], dtype: Any
+    parts: Sequence[Part], layout: TabularLayout, table: Any, unused: Sequence[str], dtype: Any
 ) -> TabularMatrix:
     """The design matrix of a table that may have `unused` columns as well; see `Schema.encode`."""
     kind = np.dtype(dtype)
     if kind.name not in _LEVELS:
         raise ValueError(f"numeric_dtype must be one of {', '.join(_LEVELS)}, got {dtype!r}")
+    columns = [part for part in parts if not isinstance(part, Crossed)]
     cells = read_columns(table, [column.name for column in columns], unused)
-    values = [column.read(each) for column, each in zip(columns, cells, strict=True)]
-    return encode_values(columns, layout, values, n_rows(table), kind)
+    read = {column.name: column.read(each) for column, each in zip(columns, cells, strict=True)}
+    values = [part.read(read) if isinstance(part, Crossed) else read[part.name] for part in parts]
+    return encode_values(parts, layout, values, n_rows(table), kind)
 
 
 def encode_values(
-    columns: Sequence[SchemaColumn],
+    columns: Sequence[Part],
     layout: TabularLayout,
     values: Sequence[NDArray[Any]],
     n: int,

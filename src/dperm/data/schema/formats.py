@@ -11,6 +11,7 @@ from typing import Any
 
 from dperm._document import Block, Table, Text
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
+from dperm.data.schema.interactions import Interaction
 
 _TYPES: dict[str, type[Numeric] | type[Categorical]] = {"numeric": Numeric, "categorical": Categorical}
 _WIDTH = 100
@@ -65,13 +66,33 @@ def _columns(schema_name: str, entry: dict[str, Any]) -> list[SchemaColumn]:
     return [_TYPES[kind](name=f"{stem}{i}", **entry) for i in range(repeat)]
 
 
+def interactions_from_entries(schema_name: str, entries: Any) -> list[Interaction]:
+    """The interactions of a TOML document: an array of tables with ``columns`` and perhaps ``functions``."""
+    found = []
+    for entry in entries if isinstance(entries, list) else [None]:
+        own = dict(entry) if isinstance(entry, dict) else {}
+        names = own.pop("columns", None)
+        if not isinstance(names, list) or len(names) != 2 or not own.keys() <= {"functions"}:
+            raise ValueError(
+                f"schema {schema_name!r}: interactions must be an array of tables with columns = [two names] "
+                f"and perhaps functions, got {entry!r}"
+            )
+        found.append(Interaction(*names, **own))
+    return found
+
+
 def _type_by_keys(entry: dict[str, Any]) -> str | None:
     if "categories" in entry or "buckets" in entry:
         return "categorical"
     return "numeric" if "low" in entry or "high" in entry else None
 
 
-def toml_text(head: Mapping[str, Any], columns: Sequence[SchemaColumn], remarks: Mapping[str, str]) -> str:
+def toml_text(
+    head: Mapping[str, Any],
+    columns: Sequence[SchemaColumn],
+    remarks: Mapping[str, str],
+    interactions: Sequence[Interaction] = (),
+) -> str:
     """A schema as TOML, without settings that have their default; remarks on columns become comments."""
     lines = [f"{key} = {_value(value)}" for key, value in head.items() if value]
     for column in columns:
@@ -81,6 +102,9 @@ def toml_text(head: Mapping[str, Any], columns: Sequence[SchemaColumn], remarks:
             lines[-2] += f"  # {remarks[column.name]}"
         for setting, value in _settings(column).items():
             lines.append(f"{setting} = {_value(value)}")
+    for each in interactions:
+        lines += ["", "[[interactions]]", f"columns = {_value([each.first, each.second])}"]
+        lines += [f"functions = {each.functions}"] if each.functions != Interaction.functions else []
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
@@ -158,12 +182,16 @@ _MAX_CATEGORIES = 12
 _RULES = {"error": "an error", "zero": "zeros", "column": "a column of its own"}
 
 
-def schema_blocks(columns: Sequence[SchemaColumn], ignored: Sequence[str]) -> list[Block]:
-    """A table of the columns, and the names of ignored ones."""
+def schema_blocks(
+    columns: Sequence[SchemaColumn], ignored: Sequence[str], interactions: Sequence[Interaction] = ()
+) -> list[Block]:
+    """A table of the columns, and the names of interactions and of ignored columns."""
     heads = ["column", "kind", "values", "if missing", "if not listed", "features"]
     found: list[Block] = [Table(heads, [_row(each) for each in columns[:MAX_ROWS]])]
     if len(columns) > MAX_ROWS:
         found.append(Text(f"And {len(columns) - MAX_ROWS:,} further columns.", "small"))
+    if interactions:
+        found.append(Text(f"Interactions: {', '.join(each.name for each in interactions)}.", "small"))
     if ignored:
         found.append(Text(f"Not used: {', '.join(ignored)}.", "small"))
     return found

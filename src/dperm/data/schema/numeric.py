@@ -22,6 +22,8 @@ Numbers = NDArray[np.float64]
 
 TRANSFORMS = ("none", "log1p")
 _RULES = ("error", "zero", "column")  # for missing numbers
+#: Functions are multiples of this: squares and their sums are exact in doubles, and float32 stores them.
+GRID = 2.0**-24
 _EQUAL_BINS = 255  # of functions without edges: a code takes 8 bits
 _MAX_ATOMS = 100  # more values are categories
 
@@ -294,18 +296,23 @@ class Numeric:
         >>> numbers.ravel()
         array([0.25, 1.  ])
         """
-        clipped = values.astype(np.float64)
-        np.clip(clipped, self.low, self.high, out=clipped)
-        missing = np.isnan(clipped)  # none if that is an error
-        if not isinstance(self.missing, str):
-            clipped[missing] = self.missing
-            missing[:] = False
+        clipped, missing = self.clipped(values)
         if self.bins is None:
             self._encode_number(clipped, missing, numbers, codes, levels)
         else:
             codes[:, 0] = np.searchsorted(self.borders, clipped, side="right")
         for place, (size, mapped) in enumerate(self.codes):
             codes[missing, place] = size - (self.missing == "column" and mapped is None)
+
+    def clipped(self, values: NDArray[Any]) -> tuple[Numbers, NDArray[np.bool_]]:
+        """A copy of numbers, moved onto the bounds, and which of them are missing and have no number."""
+        clipped = values.astype(np.float64)
+        np.clip(clipped, self.low, self.high, out=clipped)
+        missing = np.isnan(clipped)  # none if that is an error
+        if not isinstance(self.missing, str):
+            clipped[missing] = self.missing
+            missing[:] = False
+        return clipped, missing
 
     def _encode_number(
         self,
@@ -349,9 +356,7 @@ class Numeric:
 
 @lru_cache
 def function_map(n_bins: int, n_functions: int) -> CodeMap:
-    """The functions of each bin: multiples of 2^-24, at most 1 in norm, exactly.
-
-    The products and sums of a norm are then exact in doubles, and float32 stores the numbers as they are.
+    """The functions of each bin: at most 1 in norm, exactly.
 
     Examples
     --------
@@ -362,7 +367,7 @@ def function_map(n_bins: int, n_functions: int) -> CodeMap:
     table = np.cos(angles)
     # Slightly below 1, so that rounding towards zero stays there.
     table *= (1.0 - 2.0**-26) / math.sqrt(np.square(table).sum(axis=1).max())
-    return CodeMap(np.trunc(table * 2.0**24) * 2.0**-24)
+    return CodeMap(np.trunc(table / GRID) * GRID)
 
 
 def _short(numbers: Sequence[float]) -> list[str]:

@@ -22,6 +22,7 @@ from dperm.data.schema import formats
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn, check_label
 from dperm.data.schema.draft import draft_columns
 from dperm.data.schema.encoding import encode_table, layout_of
+from dperm.data.schema.interactions import Crossed, Interaction
 from dperm.data.tabular import TabularLayout, TabularMatrix
 
 if TYPE_CHECKING:  # a schema can be read without importing the accounting
@@ -55,6 +56,8 @@ class Schema:
     draft : bool
         Whether this was read from data (`template`) and not checked since: a fit with it says that nothing
         is guaranteed.
+    interactions : sequence of Interaction
+        What pairs of columns say together, which may also stand among `columns`.
 
     Raises
     ------
@@ -78,19 +81,24 @@ class Schema:
     ignored: Sequence[str] = ()
     label: str | SchemaColumn = ""
     draft: bool = field(default=False, compare=False)
+    interactions: Sequence[Interaction] = ()
     _learned: Mapping[str, Any] | None = field(default=None, init=False, repr=False, compare=False)
     _remarks: Mapping[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _crossed: tuple[Crossed, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        columns = tuple(self.columns)
-        for column in columns:
-            if not isinstance(column, Numeric | Categorical):
-                raise ValueError(f"columns must be Numeric or Categorical, got {column!r}")
+        given: tuple[Any, ...] = (*self.columns, *self.interactions)
+        crossed = tuple(each for each in given if isinstance(each, Interaction))
+        columns = tuple(each for each in given if not isinstance(each, Interaction))
+        if other := [each for each in columns if not isinstance(each, Numeric | Categorical)]:
+            raise ValueError(f"columns must be Numeric, Categorical or Interaction, got {other[0]!r}")
         label = next((each for each in columns if each.name == self.label), self.label)
         check_label(label)
         object.__setattr__(self, "columns", tuple(each for each in columns if each is not label))
         object.__setattr__(self, "ignored", tuple(self.ignored))
         object.__setattr__(self, "label", label)
+        object.__setattr__(self, "interactions", crossed)
+        object.__setattr__(self, "_crossed", tuple(each.of(self.columns) for each in crossed))
         if not self.columns:
             raise ValueError(f"schema {self.name!r} has no columns")
         named = [*self.column_names, *self.ignored, *([self.label_name] if label else [])]
@@ -110,7 +118,12 @@ class Schema:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns of the design matrix: ``"age"``, or ``"sex=Male"`` for a category."""
-        return tuple(name for column in self.columns for name in column.feature_names)
+        return tuple(name for part in self.parts for name in part.feature_names)
+
+    @property
+    def parts(self) -> tuple[SchemaColumn | Crossed, ...]:
+        """What fills the design matrix: the columns, then the interactions."""
+        return (*self.columns, *self._crossed)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """`feature_names`, in the interface of scikit-learn's transformers.
@@ -137,12 +150,12 @@ class Schema:
     @property
     def n_columns(self) -> int:
         """Number of columns of the design matrix."""
-        return self.layout.n_columns
+        return len(self.feature_names)
 
     @property
     def layout(self) -> TabularLayout:
         """The positions of numbers and codes in the design matrix."""
-        return layout_of(self.columns, self.encoding)
+        return layout_of(self.parts, self.encoding)
 
     @property
     def encoding(self) -> str:
@@ -150,7 +163,7 @@ class Schema:
 
         It does not depend on names of schemas, ignored columns, or rules for unknown and missing values.
         """
-        return hashlib.sha256(repr([column.meaning for column in self.columns]).encode()).hexdigest()
+        return hashlib.sha256(repr([part.meaning for part in self.parts]).encode()).hexdigest()
 
     @property
     def digest(self) -> str:
@@ -161,8 +174,8 @@ class Schema:
         """Bound on the Euclidean norm of a row, including the 1 of the intercept if there is one.
 
         A column contributes at most 1 to the squared norm: the square of a number, or a single 1 for a bin, a
-        category or a missing value; at most 2 with functions or atoms. Rounding cannot exceed the bound:
-        these squares stay at or below 1 exactly, so sums of them at or below an integer, which is a double.
+        category or a missing value; at most 2 with functions or atoms; an interaction at most 1. These
+        squares stay at or below 1 exactly, so rounded sums of them at or below an integer, a double.
 
         Examples
         --------
@@ -170,7 +183,7 @@ class Schema:
         >>> schema.row_norm(), round(schema.row_norm(fit_intercept=False), 3)
         (2.0, 1.732)
         """
-        return math.sqrt(sum(column.squared_norm for column in self.columns) + bool(fit_intercept))
+        return math.sqrt(sum(part.squared_norm for part in self.parts) + bool(fit_intercept))
 
     def encode(self, table: Any, numeric_dtype: Any = "float32") -> TabularMatrix:
         """The design matrix of a table; each row depends only on its record and this description.
@@ -201,7 +214,7 @@ class Schema:
         ((2, 3), [[0.25, 0.0, 1.0], [0.5, 1.0, 0.0]])
         """
         unused = (*self.ignored, self.label_name) if self.label else self.ignored
-        return encode_table(self.columns, self.layout, table, unused, numeric_dtype)
+        return encode_table(self.parts, self.layout, table, unused, numeric_dtype)
 
     @classmethod
     def learn(
@@ -278,15 +291,9 @@ class Schema:
         """
         learn: Callable[..., Schema] = _learning().learn_schema
         return learn(
-            frame,
-            epsilon,
-            delta,
-            kinds=kinds,
-            label=label,
-            ledger=ledger,
-            neighbors=neighbors,
+            frame, epsilon, delta, kinds=kinds, label=label, ledger=ledger, neighbors=neighbors,
             random_state=random_state,
-        )
+        )  # fmt: skip
 
     @property
     def privacy(self) -> Any:
@@ -316,8 +323,7 @@ class Schema:
 
     @classmethod
     def _learned_as(cls, facts: Mapping[str, Any] | None, *described: Any, **options: Any) -> Schema:
-        schema = cls(*described, **options)
-        object.__setattr__(schema, "_learned", facts)
+        object.__setattr__(schema := cls(*described, **options), "_learned", facts)
         return schema
 
     @classmethod
@@ -325,8 +331,9 @@ class Schema:
         """Read a description from a TOML file, written by `to_toml` or by hand.
 
         Besides ``name``, ``ignored`` and ``label`` it has an array of tables ``columns``, whose keys are the
-        parameters of `Numeric` and `Categorical`. ``type`` ("numeric" or "categorical") may be omitted if
-        ``low``, ``high`` or ``categories`` is given; ``repeat = n`` means columns name0, name1, ...
+        parameters of `Numeric` and `Categorical`, and perhaps one of ``interactions``. ``type`` ("numeric" or
+        "categorical") may be omitted if ``low``, ``high`` or ``categories`` is given; ``repeat = n`` means
+        columns name0, name1, ...
         A column may be written on one line::
 
             columns = [
@@ -369,26 +376,25 @@ class Schema:
 
         Examples
         --------
-        >>> import tomllib
-        >>> text = 'columns = [{ name = "age", low = 0, high = 100 }]'
-        >>> Schema.from_entries(tomllib.loads(text)).feature_names
+        >>> Schema.from_entries({"columns": [{"name": "age", "low": 0, "high": 100}]}).feature_names
         ('age',)
         """
         entries = dict(entries)
         name, ignored = entries.pop("name", ""), entries.pop("ignored", ())
         label, draft = entries.pop("label", ""), entries.pop("draft", False)
-        learned = entries.pop("learned", None)
+        learned, crossed = entries.pop("learned", None), entries.pop("interactions", [])
         texts = isinstance(ignored, list | tuple) and all(isinstance(each, str) for each in ignored)
         if not isinstance(name, str) or not texts:
             raise ValueError("a schema's name must be a string, ignored a list of strings")
         if not isinstance(label, str) or not isinstance(draft, bool):
             raise ValueError(f"schema {name!r}: label must be a string, draft true or false")
         columns = formats.columns_from_entries(name, entries.pop("columns", None))
+        interactions = formats.interactions_from_entries(name, crossed)
         if entries:
             raise ValueError(f"schema {name!r} has unknown entries: {', '.join(sorted(entries))}")
         if learned is not None and not isinstance(learned, dict):
             raise ValueError(f"schema {name!r}: learned must be a table, as to_toml writes it")
-        return cls._learned_as(learned, columns, name, ignored, label, draft=draft)
+        return cls._learned_as(learned, columns, name, ignored, label, draft=draft, interactions=interactions)
 
     def to_entries(self) -> dict[str, Any]:
         """The description as `from_entries` reads it, in JSON types other than null.
@@ -430,21 +436,22 @@ class Schema:
 
     def _repr_html_(self) -> str:
         """Return an HTML table of the columns."""
-        kind = "Draft of a schema" if self.draft else "Schema"
-        words = f"{kind} {self.name!r}: {len(self.columns)} columns, {self.n_columns} features"
+        words = "Draft of a schema" if self.draft else "Schema"
+        words += f" {self.name!r}: {len(self.columns)} columns, {self.n_columns} features"
         title = Text(words.replace(" '':", ":"), "warning" if self.draft else "")
-        return Document("", [title, *formats.schema_blocks(self.columns, self.ignored)]).to_fragment()
+        blocks = formats.schema_blocks(self.columns, self.ignored, self.interactions)
+        return Document("", [title, *blocks]).to_fragment()
 
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""
-        shown = ", ".join(self.column_names[:_SHOWN_COLUMNS])
-        more = ", ..." if len(self.columns) > _SHOWN_COLUMNS else ""
-        return f"Schema({name}{len(self.columns)} columns, {self.n_columns} features: {shown}{more})"
+        more = ["..."] if len(self.columns) > _SHOWN_COLUMNS else []
+        shown = [*self.column_names[:_SHOWN_COLUMNS], *more, *(each.name for each in self.interactions)]
+        return f"Schema({name}{len(self.columns)} columns, {self.n_columns} features: {', '.join(shown)})"
 
     def _text(self, remarks: Mapping[str, str] = MappingProxyType({})) -> str:
         head = {"name": self.name, "label": self.label_name, "ignored": self.ignored}
         last = () if isinstance(self.label, str) else (self.label,)
-        return formats.toml_text(head, (*self.columns, *last), remarks)
+        return formats.toml_text(head, (*self.columns, *last), remarks, self.interactions)
 
     @classmethod
     def template(cls, table: Any, name: str = "", *, label: str = "") -> Schema:

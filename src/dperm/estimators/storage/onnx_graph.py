@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from dperm.data.schema.columns import Categorical, Numeric
-from dperm.data.schema.numeric import function_map
+from dperm.data.schema.interactions import Crossed
+from dperm.data.schema.numeric import GRID, function_map
 from dperm.estimators.design import FittedDesign
 
 _OPSET, _ML_OPSET, _IR_VERSION = 17, 3, 8  # from 2022: widely supported
@@ -75,38 +76,78 @@ def _rows(graph: _Graph, design: FittedDesign, n_features: int) -> str:
     for column in design.schema.columns:
         if (column.unit if isinstance(column, Numeric) else column.buckets) is not None:
             raise ValueError(f"ONNX has neither dates nor hashing, which column {column.name!r} needs")
-    return graph.concatenated(
-        [
-            _numeric(graph, column) if isinstance(column, Numeric) else _categorical(graph, column)
-            for column in design.schema.columns
-        ]
+    features = {
+        column.name: _numeric(graph, column) if isinstance(column, Numeric) else _categorical(graph, column)
+        for column in design.schema.columns
+    }
+    crossed = [_crossed(graph, each, features) for each in design.schema.parts if isinstance(each, Crossed)]
+    return graph.concatenated([*features.values(), *crossed])
+
+
+def _crossed(graph: _Graph, crossed: Crossed, features: Mapping[str, str]) -> str:
+    """The products of what both columns are, of shape (n, number of features)."""
+    one, other = (
+        features[each.column.name] if each.rows is None else _functions_of(graph, each)
+        for each in (crossed.first, crossed.second)
     )
+    products = graph.node(
+        "Mul",
+        graph.node("Unsqueeze", one, graph.constant(np.array([2]))),
+        graph.node("Unsqueeze", other, graph.constant(np.array([1]))),
+    )
+    products = graph.node("Reshape", products, graph.constant(np.array([-1, len(crossed.feature_names)])))
+    if crossed.first.rows is None or crossed.second.rows is None:
+        return products
+    whole = graph.node("Div", graph.node("Abs", products), graph.constant(np.array([GRID])))
+    cut = graph.node("Mul", graph.node("Floor", whole), graph.constant(np.array([GRID])))
+    return graph.node("Mul", graph.node("Sign", products), cut)
+
+
+def _functions_of(graph: _Graph, basis: Any) -> str:
+    """The functions of a number that takes part in an interaction, 0 for a missing one."""
+    column: Numeric = basis.column
+    value, missing = _clipped(graph, column)
+    functions = _functions(graph, basis.edges, value, basis.rows)
+    if isinstance(column.missing, str):
+        return graph.where(missing, math.nan if column.missing == "error" else 0.0, functions)
+    return functions
+
+
+def _clipped(graph: _Graph, column: Numeric) -> tuple[str, str]:
+    """A number between the bounds, and whether it was missing."""
+    value = graph.cast(graph.input(column.name, graph.type, 1), "DOUBLE")
+    missing = graph.node("IsNaN", value)
+    value = graph.where(missing, column.low if isinstance(column.missing, str) else column.missing, value)
+    low, high = (graph.constant(np.array([float(each)])) for each in (column.low, column.high))
+    return graph.node("Min", graph.node("Max", value, low), high), missing
 
 
 def _numeric(graph: _Graph, column: Numeric) -> str:
     """The encoding of `Numeric.encode`, with NaN in place of its errors."""
-    value = graph.cast(graph.input(column.name, graph.type, 1), "DOUBLE")
-    missing = graph.node("IsNaN", value)
-    fill = column.low if isinstance(column.missing, str) else column.missing
-    value = graph.where(missing, fill, value)
-    low, high = (graph.constant(np.array([float(each)])) for each in (column.low, column.high))
-    value = graph.node("Min", graph.node("Max", value, low), high)
+    value, missing = _clipped(graph, column)
     if column.bins is None:
+        low = graph.constant(np.array([float(column.low)]))
         features = _scaled(graph, column, graph.node("Sub", value, low))
         if column.functions or column.atoms:
             features = graph.concatenated([features, *_functions_and_atoms(graph, column, value)])
     else:
-        features = graph.indicators(_bin(graph, column, value), len(column.borders) + 1)
+        features = graph.indicators(_bin(graph, column.borders, value), len(column.borders) + 1)
     if isinstance(column.missing, str):
         features = graph.where(missing, math.nan if column.missing == "error" else 0.0, features)
     own = [graph.cast(missing, "DOUBLE")] if column.missing == "column" else []
     return graph.concatenated([features, *own])
 
 
-def _bin(graph: _Graph, column: Numeric, value: str) -> str:
-    borders = graph.constant(np.array(column.borders, dtype=np.float64)[None])
+def _bin(graph: _Graph, edges: Sequence[float], value: str) -> str:
+    borders = graph.constant(np.array(edges, dtype=np.float64)[None])
     above = graph.cast(graph.node("GreaterOrEqual", value, borders), "INT64")
     return graph.node("ReduceSum", above, graph.constant(np.array([1])), keepdims=1)
+
+
+def _functions(graph: _Graph, edges: Sequence[float], value: str, table: NDArray[np.float64]) -> str:
+    # MatMul rather than Gather: a code is a row of indicators already, whatever its shape.
+    codes = graph.indicators(_bin(graph, edges, value), len(table))
+    return graph.node("MatMul", codes, graph.constant(table))
 
 
 def _functions_and_atoms(graph: _Graph, column: Numeric, value: str) -> list[str]:
@@ -117,10 +158,8 @@ def _functions_and_atoms(graph: _Graph, column: Numeric, value: str) -> list[str
         found = [graph.cast(graph.node("Equal", value, atoms), "DOUBLE")]
     if not column.functions:
         return found
-    n_bins = len(column.borders) + 1
-    # MatMul rather than Gather: a code is a row of indicators already, whatever its shape.
-    table = graph.constant(function_map(n_bins, column.functions).rows[:-1].astype(np.float64))
-    functions = graph.node("MatMul", graph.indicators(_bin(graph, column, value), n_bins), table)
+    table = function_map(len(column.borders) + 1, column.functions).rows[:-1]
+    functions = _functions(graph, column.borders, value, table.astype(np.float64))
     if found:
         own = graph.node("ReduceSum", found[0], graph.constant(np.array([1])), keepdims=1)
         functions = graph.node("Mul", functions, graph.node("Sub", graph.constant(np.ones(1)), own))
@@ -185,7 +224,8 @@ class _Graph:
             raise ValueError(
                 f"a column cannot be called {name!r} in an ONNX graph: that is the name of an output"
             )
-        self._inputs.append(self._described(name, kind, [None, width]))
+        if all(each.name != name for each in self._inputs):
+            self._inputs.append(self._described(name, kind, [None, width]))
         return name
 
     def output(self, name: str, value: str, shape: list[int | None], kind: str | None = None) -> None:
