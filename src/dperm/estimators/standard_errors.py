@@ -167,8 +167,8 @@ class WithCoefficients:
         Returns
         -------
         dict of str to ndarray
-            Of shape (n_samples,), or (n_samples, n_classes) for more than two classes, for each column, and
-            the intercept under ``(intercept)``. Their sum is ``decision_function(X)``, or ``predict(X)`` of a
+            Of shape (n_samples,), or (n_samples, n_classes) for more than two classes, for each column, each
+            interaction, and the intercept under ``(intercept)``. Their sum is ``decision_function(X)``, or ``predict(X)`` of a
             regressor. No privacy is spent.
 
         Raises
@@ -189,8 +189,8 @@ class WithCoefficients:
         schema, weights = self._design.schema, np.atleast_2d(self.coef_).T
         if schema is None:
             raise ValueError("contributions are those of the columns of a schema, and the model has none")
-        starts = np.cumsum([0, *(len(each.feature_names) for each in schema.columns)])
-        parts = {name: np.zeros_like(weights) for name in schema.column_names}
+        starts = np.cumsum([0, *(len(each.feature_names) for each in schema.parts)])
+        parts = {each.name: np.zeros_like(weights) for each in schema.parts}
         for part, start, end in zip(parts.values(), starts, starts[1:], strict=False):
             part[start:end] = weights[start:end]
         stacked = np.hstack(list(parts.values()))
