@@ -197,9 +197,10 @@ def test_interactions_in_models_and_formats(tmp_path):
     loaded = dperm.load(tmp_path / "m.json")
     assert np.array_equal(loaded.predict_proba(WITH_SHIFT), model.predict_proba(WITH_SHIFT))
     effects = {row[0]: row for row in zip(*model.effect_values().values(), strict=True) if row[1] is None}
-    told = model.contributions(WITH_SHIFT)
+    whole = fitted(WITH_SHIFT, schema=TOGETHER, row_norm=None)
+    told = whole.contributions(WITH_SHIFT)
     assert {"age", "age & gain", "job & shift", "(intercept)"} <= told.keys()
-    np.testing.assert_allclose(sum(told.values()), model.decision_function(WITH_SHIFT), atol=1e-12)
+    np.testing.assert_allclose(sum(told.values()), whole.decision_function(WITH_SHIFT), atol=1e-12)
     place = TOGETHER.feature_names.index("job=cook & shift<6")
     cells = model.coef_[0, place : place + 8]
     assert effects["job & shift"][2:4] == ("lowest to highest point", pytest.approx(np.ptp(cells)))

@@ -168,8 +168,8 @@ class WithCoefficients:
         -------
         dict of str to ndarray
             Of shape (n_samples,), or (n_samples, n_classes) for more than two classes, for each column, each
-            interaction, and the intercept under ``(intercept)``. Their sum is ``decision_function(X)``, or ``predict(X)`` of a
-            regressor. No privacy is spent.
+            interaction, and the intercept under ``(intercept)``. Their sum is ``decision_function(X)``, or
+            ``predict(X)`` of a regressor. No privacy is spent.
 
         Raises
         ------
