@@ -179,6 +179,8 @@ def show(screen: Screen, path: Annotated[Path, typer.Argument(help="TOML file.")
             values = f"{len(column.categories)} categories"
         features = "label" if column in label else str(len(column.feature_names))
         table.add_row(Text(column.name), values, features)
+    for crossed in schema.parts[len(schema.columns) :]:
+        table.add_row(Text(crossed.name), "interaction", str(len(crossed.feature_names)))
     summary = (
         f"{len(schema.columns)} columns, {schema.n_columns} features, row norm {schema.row_norm():.4g} "
         f"with an intercept.\nSHA-256 {schema.digest}"
