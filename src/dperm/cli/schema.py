@@ -131,6 +131,9 @@ def learn(
     numeric: Annotated[list[str] | None, typer.Option(help=_PATTERN.format("of numbers"))] = None,
     categorical: Annotated[list[str] | None, typer.Option(help=_PATTERN.format("of categories"))] = None,
     ignore: Annotated[list[str] | None, typer.Option(help=_PATTERN.format("that is not used"))] = None,
+    functions: Annotated[
+        str, typer.Option(help="Smooth functions of each number, or auto: from what the ledger has left.")
+    ] = "0",
     neighbors: Neighbors = None,
     ledger: LedgerName = None,
     purpose: Purpose = "",
@@ -154,7 +157,14 @@ def learn(
         tables = inputs.tables(types_of_kinds(inputs, kinds))
         with Delivery(account, "schema", out, 1 << 20) as delivery:
             learned = Schema.learn(
-                tables, epsilon, delta, kinds=kinds, label=label, ledger=account, neighbors=neighbors
+                tables,
+                epsilon,
+                delta,
+                kinds=kinds,
+                label=label,
+                ledger=account,
+                neighbors=neighbors,
+                functions=int(functions) if functions.isdigit() else functions,
             )
             delivery.write(learned.to_text())
             if out is None:

@@ -49,7 +49,7 @@ def solve_additive(model: Any, X: Any, y: Any, counts: ArrayLike | None, weights
     relation = Neighbours.parse(relation_of(model.neighbors, model.ledger))
     epsilon = model.epsilon if private else math.inf
     budget = Budget.from_epsilon(epsilon, model.delta)
-    cells = cells_for_functions(schema)
+    cells = cells_for_functions(schema.columns)
     mu = gdp_mu(epsilon, model.delta) / relation.sum_factor if private else math.inf
     functions = functions_of_budget(linear.n_public, mu, linear.dimension, len(cells))
     if not functions:  # the linear model: there is no number, or the noise on more weights costs too much

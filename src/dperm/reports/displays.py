@@ -276,7 +276,7 @@ def _draw_shape(axes: Any, kinds: NDArray[Any], values: NDArray[Any], scores: ND
     if not line.any():
         places = np.arange(len(values))
         axes.hlines(scores, places[:, np.newaxis] - 0.4, places[:, np.newaxis] + 0.4, color="C0")
-        shown = places if len(places) <= _CATEGORIES else []  # more would overlap
+        shown = range(len(values) if len(values) <= _CATEGORIES else 0)  # more would overlap
         axes.set_xticks(shown, [_shortened(values[place], 12) for place in shown], rotation=60, ha="right")
         return
     for place in range(scores.shape[1]):

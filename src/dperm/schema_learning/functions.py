@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dperm._cached import cached_property
-from dperm.data.schema.columns import Numeric
+from dperm.data.schema.columns import Numeric, SchemaColumn
 from dperm.data.schema.schema import Schema
 from dperm.data.schema.table_columns import TableColumn
 from dperm.mechanisms.open_counts import release_open_counts
@@ -29,7 +29,7 @@ _CELLS = 1024  # of equal width on the transformed scale
 _BINS = 32  # that a column gets at least where counts allow it
 _GROUPS = 32  # of cells
 _PER_SIGNAL, _PER_RECORD = 0.08, 1.0 / 200.0  # weights of functions over n mu / sqrt(dimension), and over n
-_MOST = 16  # functions of a column
+MOST_FUNCTIONS = 16  # functions of a column
 _RARE = 0.01  # fraction of the records whose values may be other than two
 _PEAK, _GROUP = 3.0, 2.0  # deviations of the noise by which a value or a cell stands out, and a group
 
@@ -70,7 +70,7 @@ class Cells(Histogram):
 
     def read(self, column: TableColumn) -> NDArray[Any]:
         """The numbers of a column of a table, NaN where missing."""
-        return self.column.read(column)
+        return column.numbers_or_missing() if self.column.unit is None else self.column.read(column)
 
     def counts(self, values: Numbers) -> Integers:
         """How many numbers are in each cell and at each value."""
@@ -124,9 +124,9 @@ def _plain(numbers: Sequence[float], column: Numeric) -> tuple[float, ...]:
     return tuple(int(each) if column.unit else each for each in numbers)
 
 
-def cells_for_functions(schema: Schema) -> dict[str, Cells]:
+def cells_for_functions(columns: Iterable[SchemaColumn]) -> dict[str, Cells]:
     """Cells of the numeric columns that have neither bins nor functions, as far as they can be divided."""
-    numbers = [each for each in schema.columns if isinstance(each, Numeric) and each.bins is None]
+    numbers = [each for each in columns if isinstance(each, Numeric) and each.bins is None]
     plain = [Cells(each) for each in numbers if not each.functions and not each.atoms]
     return {each.column.name: each for each in plain if _is_divisible(each)}
 
@@ -156,7 +156,7 @@ def functions_of_budget(n: float, mu: float, dimension: int, columns: int) -> in
         Number of numeric columns that get functions.
     """
     weights = min(_PER_SIGNAL * n * mu / math.sqrt(dimension), _PER_RECORD * n)
-    return int(min(weights / columns, _MOST)) if columns else 0
+    return int(min(weights / columns, MOST_FUNCTIONS)) if columns else 0
 
 
 def counts_of_cells(
@@ -197,6 +197,7 @@ def with_columns(schema: Schema, columns: Mapping[str, Numeric]) -> Schema:
 def with_most_functions(schema: Schema) -> Schema:
     """The schema with as many functions and bins as can be learned, for the size of a model's file."""
     columns = {
-        name: replace(each.column, functions=_MOST) for name, each in cells_for_functions(schema).items()
+        name: replace(each.column, functions=MOST_FUNCTIONS)
+        for name, each in cells_for_functions(schema.columns).items()
     }
     return with_columns(schema, columns)

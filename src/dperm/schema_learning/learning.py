@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dperm.accounting import PrivacyLedger
+from dperm.accounting import PrivacyLedger, gdp_mu
 from dperm.accounting.selection import publication_threshold
+from dperm.data.schema.columns import Numeric
 from dperm.data.schema.schema import Schema
 from dperm.mechanisms.noise import gaussian_scale
 from dperm.mechanisms.open_counts import release_open_counts
@@ -25,10 +28,19 @@ from dperm.schema_learning.bounds import (
     refined,
     rough_bounds,
 )
+from dperm.schema_learning.functions import (
+    MOST_FUNCTIONS,
+    cells_for_functions,
+    counts_of_cells,
+    functions_of_budget,
+    released_functions,
+)
 from dperm.schema_learning.result import Learned, learned_statement, public_facts, terms_of
 from dperm.schema_learning.sources import Counting, Kinds, Source, kinds_of, source_of
 
-_FIRST = Fraction(3, 4)  # of mu^2, for magnitudes and categories; the rest is for the grids
+#: Fractions of the mu^2 that is left: for magnitudes and categories, for grids, for bins of functions.
+_FRACTIONS = Fraction(3, 4), Fraction(1)
+_FRACTIONS_WITH_FUNCTIONS = Fraction(1, 2), Fraction(1, 2), Fraction(1)
 
 
 def learn_schema(
@@ -40,20 +52,24 @@ def learn_schema(
     label: str | None,
     ledger: PrivacyLedger | None,
     neighbors: str | None,
+    functions: int | str,
     random_state: RandomState,
 ) -> Schema:
     """See `dperm.Schema.learn`."""
     source = source_of(frame, kinds)
     known = kinds_of(source.types(), kinds, source.label if label is None else label)
     terms = terms_of(epsilon, delta, categories=bool(known.categorical), neighbors=neighbors, ledger=ledger)
-    first, second = terms.multipliers(_FIRST if known.numeric else Fraction(1))
+    _check_functions(functions, ledger)
+    fractions = _FRACTIONS_WITH_FUNCTIONS if functions else _FRACTIONS
+    multipliers = terms.multipliers(fractions if known.numeric else fractions[-1:])
+    first = multipliers[0]
     private = _magnitudes(source, known)
     sensitivity = private.sensitivity(terms.neighbors)
-    gaussian_scale(max(first, second) * sensitivity, private.grid)  # raises if the noise cannot be drawn
+    gaussian_scale(max(multipliers) * sensitivity, private.grid)  # raises if the noise cannot be drawn
     sigma = first * sensitivity
     n_columns = len(known.categorical)
     threshold = publication_threshold(sigma, terms.slack, n_columns) if n_columns else None
-    facts = public_facts(known, terms, threshold)
+    facts = public_facts(known, terms, threshold) | ({"functions": functions} if functions else {})
     release = Releaser(
         terms.epsilon,
         terms.delta,
@@ -67,10 +83,43 @@ def learn_schema(
     bins, values = release_open_counts(release, private, first, terms.slack)
     rough = {name: rough_bounds(each) for name, each in _histograms(known.numeric, bins, sigma).items()}
     bounds = {name: found for name, found in rough.items() if found is not None}
-    bounds |= _refined(release, second, source, known, bounds)
-    categories = dict(zip(known.categorical, values, strict=True))
-    statement = learned_statement(terms, release, facts, threshold)
-    return Learned(known, bounds, categories, sigma).schema(statement)
+    if known.numeric:
+        bounds |= _refined(release, multipliers[1], source, known, bounds)
+    learned = Learned(known, bounds, dict(zip(known.categorical, values, strict=True)), sigma)
+    if functions and known.numeric:
+        curves = _with_functions(release, multipliers[2], source, learned, functions, ledger)
+        learned = replace(learned, curves=curves)
+    return learned.schema(learned_statement(terms, release, facts, threshold))
+
+
+def _check_functions(functions: int | str, ledger: PrivacyLedger | None) -> None:
+    """Raise ValueError for a number of functions that cannot be had."""
+    if functions == "auto" and ledger is None:
+        raise ValueError("functions='auto' follows from what a ledger has left: give a ledger, or a number")
+    if functions != "auto" and (type(functions) is not int or not 0 <= functions <= MOST_FUNCTIONS):
+        raise ValueError(f"functions must be 'auto' or from 0 to {MOST_FUNCTIONS}, got {functions!r}")
+
+
+def _with_functions(
+    release: Releaser,
+    multiplier: float,
+    source: Source,
+    learned: Learned,
+    functions: int | str,
+    ledger: PrivacyLedger | None,
+) -> dict[str, Numeric]:
+    """The numeric columns with functions: as many as fits with what the ledger has left can learn."""
+    names = [name for name in learned.kinds.numeric if name in learned.bounds and name != learned.kinds.label]
+    cells = cells_for_functions([learned.bounds[name].column(name) for name in names])
+    n = max(learned.records().value, 1.0)
+    if functions == "auto" and ledger is not None:
+        mu = math.inf if ledger.epsilon == math.inf else gdp_mu(ledger.remaining, ledger.delta)
+        weights = 1 + len(names) + sum(map(len, learned.categories.values()))
+        functions = functions_of_budget(n, mu / release.neighbors.sum_factor, weights, len(cells))
+    if not cells or not functions:
+        return {}
+    counted = counts_of_cells(source, cells, learned.kinds.names)
+    return released_functions(release, multiplier, counted, cells, n, int(functions))
 
 
 def _magnitudes(source: Source, known: Kinds) -> OpenCounts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +17,7 @@ from dperm.accounting.ledger.ledger import check_ledger
 from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.units import Accountant, Units, budget_units, gaussian_noise_multiplier, units_as_float
-from dperm.data.schema.columns import Categorical, SchemaColumn
+from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn
 from dperm.data.schema.schema import Schema
 from dperm.data.schema.table_columns import Category
 from dperm.errors import DataError, PrivacyWarning, warn_caller
@@ -60,13 +60,14 @@ class Terms:
         """The budget of all releases."""
         return Budget(self.units, slack=self.slack)
 
-    def multipliers(self, first: Fraction) -> tuple[float, float]:
-        """Noise multipliers of two releases, the first of which takes a given share of mu^2."""
-        budget = self.budget()
-        one = budget.share(1, first)
-        budget.spend(0 if one == math.inf else one)
-        other = budget.share(1) if first < 1 else one
-        return gaussian_noise_multiplier(one, "gdp"), gaussian_noise_multiplier(other, "gdp")
+    def multipliers(self, fractions: Sequence[Fraction]) -> list[float]:
+        """Noise multipliers of releases, each of which takes a fraction of the mu^2 that is left."""
+        budget, found = self.budget(), list[float]()
+        for fraction in fractions:
+            one = budget.share(1, fraction)
+            budget.spend(0 if one == math.inf else one)
+            found.append(gaussian_noise_multiplier(one, "gdp"))
+        return found
 
 
 def terms_of(
@@ -176,6 +177,7 @@ class Learned:
     #: Of the categorical columns: published values and their noisy counts.
     categories: Mapping[str, Mapping[Category, int]]
     sigma: float  # standard deviation of the noise of such a count
+    curves: Mapping[str, Numeric] = field(default_factory=dict)  # numeric columns with functions
 
     def schema(self, statement: PrivacyStatement) -> Schema:
         """The learned schema.
@@ -213,7 +215,7 @@ class Learned:
 
     def _column(self, name: str) -> SchemaColumn | None:
         if name in self.bounds:
-            return self.bounds[name].column(name)
+            return self.curves.get(name) or self.bounds[name].column(name)
         shown = self.categories.get(name)
         return Categorical(name, list(shown), unknown="zero", missing="zero") if shown else None
 
@@ -230,7 +232,7 @@ class Learned:
         if problems:
             warn_caller("; ".join(problems), PrivacyWarning)
 
-    def _records(self) -> NoisySum:
+    def records(self) -> NoisySum:
         """Noisy number of records, estimated from the column with the most."""
         sums = [self._shown(each) for each in self.categories.values()]
         return max([*sums, *(each.mass for each in self.bounds.values())], default=NoisySum(0.0, 0.0))
@@ -240,7 +242,7 @@ class Learned:
 
     def _unknown(self, name: str) -> list[float]:
         """The share of the records that have none of the categories."""
-        records, shown = self._records(), self._shown(self.categories[name])
+        records, shown = self.records(), self._shown(self.categories[name])
         noise = math.hypot(records.sigma, shown.sigma)
         return NoisySum(records.value - shown.value, noise).share(max(records.value, 1.0))
 
@@ -284,6 +286,8 @@ def learned_statement(
     mechanism = (
         f"Gaussian noise on counts of signs and magnitudes, then in {Grid.n_lines} bins between bounds"
     )
+    if "functions" in facts:
+        mechanism += ", then in cells, from which the bins of functions follow"
     notes = ["The names of the columns, and which of them are numeric, are taken from the table as public."]
     if threshold is not None:
         mechanism += f"; a categorical value is published if its noisy count is at least {threshold}"

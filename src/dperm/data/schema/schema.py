@@ -227,6 +227,7 @@ class Schema:
         label: str | None = None,
         ledger: PrivacyLedger | None = None,
         neighbors: str | None = None,
+        functions: int | str = 0,
         random_state: Any = None,
     ) -> Schema:
         """Learn bounds and categories from the data, with a differential privacy guarantee.
@@ -252,6 +253,9 @@ class Schema:
             Charged once, before anything is drawn.
         neighbors : {"add_or_remove", "replace_one"}, optional
             By default the ledger's relation, or add_or_remove without a ledger.
+        functions : int or "auto"
+            So many smooth functions of each number (`Numeric`), whose bins take a quarter of the budget.
+            "auto": as many as a fit with what the ledger has left can learn.
         random_state : None, int or Generator
             None: cryptographic noise. A seed gives no protection from those who know it.
 
@@ -292,7 +296,7 @@ class Schema:
         learn: Callable[..., Schema] = _learning().learn_schema
         return learn(
             frame, epsilon, delta, kinds=kinds, label=label, ledger=ledger, neighbors=neighbors,
-            random_state=random_state,
+            functions=functions, random_state=random_state,
         )  # fmt: skip
 
     @property
