@@ -54,6 +54,7 @@ MANY_ARGUMENTS = {
         [f"dperm.cli.{name}" for name in ("create", "evaluate", "fit", "learn", "predict", "tune")],
         "every argument is an option of the command line",
     ),
+    "dperm.data.Schema.learn": "public: what is learned from which table, in keywords",
     "dperm.metrics.evaluate": "public: what is asked of a model, and its budget, in keywords",
     "dperm.objective.Objective.__init__": "public: the optimisation problem, in keywords",
 }

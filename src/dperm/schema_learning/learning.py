@@ -45,8 +45,7 @@ _FRACTIONS_WITH_FUNCTIONS = Fraction(1, 2), Fraction(1, 2), Fraction(1)
 
 def learn_schema(
     frame: Any,
-    epsilon: float | None,
-    delta: float | None,
+    target: tuple[float | None, float | None],
     *,
     kinds: Mapping[str, str] | None,
     label: str | None,
@@ -55,10 +54,10 @@ def learn_schema(
     functions: int | str,
     random_state: RandomState,
 ) -> Schema:
-    """See `dperm.Schema.learn`."""
+    """See `dperm.Schema.learn`; `target` are epsilon and delta."""
     source = source_of(frame, kinds)
     known = kinds_of(source.types(), kinds, source.label if label is None else label)
-    terms = terms_of(epsilon, delta, categories=bool(known.categorical), neighbors=neighbors, ledger=ledger)
+    terms = terms_of(*target, categories=bool(known.categorical), neighbors=neighbors, ledger=ledger)
     _check_functions(functions, ledger)
     fractions = _FRACTIONS_WITH_FUNCTIONS if functions else _FRACTIONS
     multipliers = terms.multipliers(fractions if known.numeric else fractions[-1:])

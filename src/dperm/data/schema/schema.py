@@ -254,8 +254,8 @@ class Schema:
         neighbors : {"add_or_remove", "replace_one"}, optional
             By default the ledger's relation, or add_or_remove without a ledger.
         functions : int or "auto"
-            So many smooth functions of each number (`Numeric`), whose bins take a quarter of the budget.
-            "auto": as many as a fit with what the ledger has left can learn.
+            Smooth functions of each number, whose bins take a quarter of the budget. "auto": as many as a fit
+            with what the ledger has left can learn.
         random_state : None, int or Generator
             None: cryptographic noise. A seed gives no protection from those who know it.
 
@@ -280,10 +280,7 @@ class Schema:
         The counts of all columns are released together: numbers by sign and power of two, categories by
         value. A category is shown if its noisy count exceeds a threshold that a value of a single record
         exceeds with probability at most a tenth of delta (`dperm.accounting.selection`). A second release
-        counts numbers on a grid between the powers of two. The running time reveals how many distinct values
-        there are.
-
-        The norm of the rows is not learned: fits learn it themselves from the encoded rows, more accurately.
+        counts numbers on a grid between the powers of two. The running time reveals the number of values.
 
         Examples
         --------
@@ -295,7 +292,7 @@ class Schema:
         """
         learn: Callable[..., Schema] = _learning().learn_schema
         return learn(
-            frame, epsilon, delta, kinds=kinds, label=label, ledger=ledger, neighbors=neighbors,
+            frame, (epsilon, delta), kinds=kinds, label=label, ledger=ledger, neighbors=neighbors,
             functions=functions, random_state=random_state,
         )  # fmt: skip
 
