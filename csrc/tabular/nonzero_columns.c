@@ -25,7 +25,7 @@ static int is_worthwhile(const struct tabular_matrix *table, const struct search
     const int64_t bytes = search->n_columns * (int64_t)sizeof(struct nonzero_column) +
                           search->n_numbers * ROWS * table->number_bytes;
     const int64_t dense_bytes = n_blocks * ROWS * table->n_columns * (int64_t)sizeof(double);
-    return 4 * search->n_columns <= n_blocks * (3 * table->n_numeric + 20 * table->n_categorical) &&
+    return 4 * search->n_columns <= n_blocks * (3 * table->n_numbers + 20 * table->n_categorical) &&
            8 * bytes <= dense_bytes;
 }
 
@@ -73,7 +73,10 @@ static int find_groups(struct nonzero_columns *nonzero, const struct tabular_mat
 struct nonzero_columns *find_nonzero_columns(const struct tabular_matrix *table, int64_t n_rows,
                                              int n_threads) {
     struct nonzero_columns *nonzero = calloc(1, sizeof *nonzero);
-    if (!nonzero || table->n_columns > MAX_NONZERO_COLUMNS || table->n_mapped) {
+    /* Numbers of maps are kept as those of the table, which must be able to hold them. */
+    const int holds_maps = !table->n_mapped || table->numeric_type == NUMERIC_F32 ||
+                           table->numeric_type == NUMERIC_F64;
+    if (!nonzero || table->n_columns > MAX_NONZERO_COLUMNS || !holds_maps) {
         free(nonzero);
         return NULL;
     }

@@ -40,7 +40,8 @@ void close_column_order(struct column_order *order) {
 /* A column that is nonzero in the current block. */
 struct found_column {
     struct nonzero_column entry;
-    int64_t numeric; /* the numeric column with a number for each row, or NO_NUMBERS */
+    int64_t numeric; /* the number of a row that each row has of its own, or NO_NUMBERS */
+    const struct mapped_column *mapped; /* NULL if that number is stored */
 };
 
 static int64_t bytes_of_numbers(const struct tabular_matrix *table) {
@@ -53,7 +54,7 @@ static int64_t words_of_ranks(const struct tabular_matrix *table) {
 
 int open_group_finder(struct group_finder *finder, const struct tabular_matrix *table,
                       const struct column_order *order, int64_t n_rows) {
-    const int64_t in_rows = table->n_numeric + ROWS * table->n_categorical;
+    const int64_t in_rows = table->n_numbers + ROWS * table->n_one_hot;
     const size_t most = (size_t)(in_rows < table->n_columns ? in_rows : table->n_columns);
     finder->table = table;
     finder->order = order;
@@ -63,7 +64,7 @@ int open_group_finder(struct group_finder *finder, const struct tabular_matrix *
     finder->ranks = malloc((size_t)table->n_columns * sizeof *finder->ranks);
     finder->any = malloc((size_t)bytes_of_numbers(table) + 1);
     finder->columns = malloc(BLOCKS * most * sizeof *finder->columns);
-    finder->numbers = malloc((size_t)(BLOCKS * ROWS * bytes_of_numbers(table)) + 1);
+    finder->numbers = malloc((size_t)(BLOCKS * ROWS * table->n_numbers * table->number_bytes) + 1);
     return finder->found && finder->is_nonzero && finder->ranks && finder->any && finder->columns &&
            finder->numbers;
 }
@@ -90,8 +91,10 @@ static struct found_column *find_column(struct group_finder *finder, int64_t col
     return found;
 }
 
-/* Adds numeric column k with the numbers x of the block's rows, unless all are 0. */
-static void add_numeric(struct group_finder *finder, int64_t k, const double *x) {
+/* Adds number k of a row, which is x in the block's rows and whose unit is `step`, unless all are
+ * 0. */
+static void add_numeric(struct group_finder *finder, int64_t k, const double *x, double step,
+                        const struct mapped_column *mapped) {
     unsigned rows = 0, differ = 0;
     for (int i = 0; i < ROWS; i++)
         rows |= (unsigned)(x[i] != 0.0) << i;
@@ -100,10 +103,11 @@ static void add_numeric(struct group_finder *finder, int64_t k, const double *x)
     const double value = x[__builtin_ctz(rows)];
     for (int i = 0; i < ROWS; i++)
         differ |= (unsigned)(x[i] != 0.0) & (unsigned)(x[i] != value);
-    struct found_column *found = find_column(finder, finder->table->numeric_columns[k]);
-    found->entry.value = value * finder->table->step;
+    struct found_column *found = find_column(finder, finder->table->number_columns[k]);
+    found->entry.value = value * step;
     found->entry.rows = differ ? 0 : (uint16_t)rows;
     found->numeric = differ ? k : NO_NUMBERS;
+    found->mapped = mapped;
 }
 
 /* Once per type of numbers: finds the nonzero columns from the bitwise or of all rows, and copies
@@ -136,7 +140,7 @@ static void add_numeric(struct group_finder *finder, int64_t k, const double *x)
                 copy_numbers_##KIND((const TYPE *)numeric + k, n, n_rows, number);                 \
                 for (int i = 0; i < ROWS; i++)                                                     \
                     x[i] = (double)number[i];                                                      \
-                add_numeric(finder, k, x);                                                         \
+                add_numeric(finder, k, x, finder->table->step, NULL);                              \
             }                                                                                      \
     }
 NUMBERS_OF_TYPE(f32, float, uint32_t)
@@ -174,6 +178,34 @@ static void find_categories(struct group_finder *finder, int64_t j, int64_t firs
     }
 }
 
+/* Number k of a map in the block's rows, 0 past the end. */
+static void numbers_of_map(const struct tabular_matrix *table, const struct mapped_column *mapped,
+                           int64_t k, int64_t first, int64_t n_rows, float *x) {
+    for (int64_t i = 0; i < ROWS; i++)
+        x[i] = i < n_rows
+                   ? mapped_numbers(mapped, code_at(table, (first + i) * table->n_categorical +
+                                                               mapped->place))[k]
+                   : 0.0F;
+}
+
+/* Adds what a mapped column stands for in the block's rows: often nothing. */
+static void find_mapped(struct group_finder *finder, const struct mapped_column *mapped,
+                        int64_t first, int64_t n_rows) {
+    const struct tabular_matrix *table = finder->table;
+    int is_there = 0;
+    for (int64_t i = 0; i < n_rows; i++)
+        is_there |=
+            code_at(table, (first + i) * table->n_categorical + mapped->place) < mapped->size;
+    for (int64_t k = 0; is_there && k < mapped->width; k++) {
+        float number[ROWS];
+        double x[ROWS];
+        numbers_of_map(table, mapped, k, first, n_rows, number);
+        for (int i = 0; i < ROWS; i++)
+            x[i] = (double)number[i];
+        add_numeric(finder, mapped->first_number + k, x, 1.0, mapped);
+    }
+}
+
 static int64_t rows_of_block(const struct group_finder *finder, int64_t first) {
     const int64_t left = finder->n_rows - first;
     return left < ROWS ? left : ROWS;
@@ -193,25 +225,40 @@ static void find_block(struct group_finder *finder, int64_t first) {
     memset(finder->is_nonzero, 0, (size_t)words_of_ranks(table) * sizeof *finder->is_nonzero);
     find_numeric[table->numeric_type](
         finder, (const char *)table->numeric + first * bytes_of_numbers(table), n_rows);
-    for (int64_t j = 0; j < table->n_categorical; j++)
-        find_categories(finder, j, first, n_rows);
+    for (int64_t hot = 0; hot < table->n_one_hot; hot++)
+        find_categories(finder, table->one_hot[hot], first, n_rows);
+    for (int64_t m = 0; m < table->n_mapped; m++)
+        find_mapped(finder, &table->mapped[m], first, n_rows);
     list_ranks(finder);
+}
+
+/* The numbers of a column in the block's rows, in the type of the table. */
+static void write_numbers(struct group_finder *finder, const struct found_column *found) {
+    const struct tabular_matrix *table = finder->table;
+    const int64_t first = finder->first_row, n_rows = rows_of_block(finder, first);
+    if (found->mapped) {
+        float number[ROWS];
+        numbers_of_map(table, found->mapped, found->numeric - found->mapped->first_number, first,
+                       n_rows, number);
+        if (table->numeric_type == NUMERIC_F32)
+            memcpy(finder->next_number, number, sizeof number);
+        else
+            for (int i = 0; i < ROWS; i++)
+                ((double *)finder->next_number)[i] = (double)number[i];
+    } else {
+        const char *numbers = (const char *)table->numeric + first * bytes_of_numbers(table) +
+                              found->numeric * table->number_bytes;
+        copy_numbers[table->numeric_type](numbers, table->n_numeric, n_rows, finder->next_number);
+    }
+    finder->next_number += ROWS * table->number_bytes;
 }
 
 /* Appends the column of a rank to the list of the block; returns its place there. */
 static struct nonzero_column *write_column(struct group_finder *finder, int32_t rank) {
-    const struct tabular_matrix *table = finder->table;
     const struct found_column *found = &finder->found[rank];
     *finder->next_column = found->entry;
-    if (found->numeric != NO_NUMBERS) {
-        const char *numbers = (const char *)table->numeric +
-                              finder->first_row * bytes_of_numbers(table) +
-                              found->numeric * table->number_bytes;
-        copy_numbers[table->numeric_type](numbers, table->n_numeric,
-                                          rows_of_block(finder, finder->first_row),
-                                          finder->next_number);
-        finder->next_number += ROWS * table->number_bytes;
-    }
+    if (found->numeric != NO_NUMBERS)
+        write_numbers(finder, found);
     return finder->next_column++;
 }
 

@@ -88,6 +88,7 @@ LAYOUTS = {
     "categories, numbers": (4, 29) + (0,) * 10,
     "curves": (0, (5, 2), 0, (70, 8), 3, 0, (300, 17), (9, 1), 0),
     "only curves": ((5, 3), (4, 40)),
+    "curves, KDD": ((9, 4), 3, 0, 70, 0, (300, 17)) + (0, (6, 3), 2) * 20,
     "KDD": (0, 3, 70, 11) + (0,) * 37,
 }
 
@@ -101,11 +102,15 @@ def runs(n_rows, parts, dtype=np.float32, seed=0):
     kinds = random_table(2 + n_rows // 40, parts, dtype, seed)
     which = np.repeat(rng.integers(0, len(kinds), n_rows), rng.geometric(1 / 20, n_rows))[:n_rows]
     table = kinds[which]
+    codes = np.array(table.codes)
+    for j, each in enumerate(table.layout.maps):  # at most values they stand for nothing
+        if each is not None and rng.random() < 0.7:
+            codes[:, j] = table.layout.sizes[j]
     numeric = np.array(table.numeric)
     numeric[:, rng.random(numeric.shape[1]) < 0.7] = 0
     own = rng.integers(0, max(1, numeric.shape[1]), 2 * min(1, numeric.shape[1]))
     numeric[:, own] = random_table(n_rows, parts, dtype, seed + 1).numeric[:, own]
-    return table.with_rows(numeric, table.codes)
+    return table.with_rows(numeric, codes)
 
 
 def spoil(table, seed=0):

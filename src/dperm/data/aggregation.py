@@ -120,13 +120,22 @@ def _merged(X: Any, y: NDArray[Any], n_threads: int | None) -> tuple[Any, NDArra
 def grouped_by_zeros(table: TabularMatrix, counts: Integers) -> Integers:
     """A permutation after which rows whose dense form is 0 in the same columns are neighbours.
 
-    Among these, records that occur once come first: passes need no products with counts for them.
+    Among these, records that occur once come first: passes need no products with counts for them. Then
+    records with equal codes of maps are neighbours.
     """
-    nonzero = np.packbits(table.numeric != 0, axis=1)
-    octets = np.concatenate([nonzero, table.codes.view(np.uint8)], axis=1)
-    words = np.zeros((len(table), -(-octets.shape[1] // 8)), dtype=np.uint64)
+    sizes, maps = np.array(table.layout.sizes), table.layout.maps or (None,) * len(table.layout.sizes)
+    has_map = np.array([each is not None for each in maps], dtype=bool)
+    mapped = np.ascontiguousarray(table.codes[:, has_map])
+    nonzero = np.packbits(np.hstack([table.numeric != 0, mapped < sizes[has_map]]), axis=1)
+    one_hot = np.ascontiguousarray(table.codes[:, ~has_map]).view(np.uint8)
+    words = _words(np.hstack([nonzero, one_hot]))
+    return np.lexsort([*_words(mapped.view(np.uint8)).T, counts > 1, *words.T])
+
+
+def _words(octets: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    words = np.zeros((len(octets), -(-octets.shape[1] // 8)), dtype=np.uint64)
     words.view(np.uint8)[:, : octets.shape[1]] = octets
-    return np.lexsort([counts > 1, *words.T])
+    return words
 
 
 def _matrix_parts(X: Any) -> tuple[Any, Parts]:
