@@ -67,7 +67,7 @@ class TestWhatItGives:
         assert (
             model.score(test, test["label"]) > fitted(train, additive=False).score(test, test["label"]) + 0.1
         )
-        age, gain, since, _ = model._design.schema.columns
+        age, gain, since, _ = model.schema_.columns
         assert age.functions == gain.functions == since.functions == model.privacy_.public["functions"]
         assert (age.atoms, gain.atoms, since.atoms) == ((), (0.0,), ())
         # Equally many records in bins of ages, besides those of equal width.
@@ -136,7 +136,9 @@ class TestTables:
             else frame["label"]
         )
         model.fit(table, y)
-        assert model._design.schema == fitted(frame, n_public=4000)._design.schema
+        assert model.schema_ == fitted(frame, n_public=4000).schema_
+        if y is None:  # files are scanned with the schema that the estimator was given
+            assert model.score(table) == pytest.approx(model.score(frame, frame["label"]))
         np.testing.assert_allclose(model.coef_, fitted(frame, n_public=4000).coef_, atol=1e-6)
 
     def test_an_array_in_the_order_of_the_schema(self):
@@ -156,7 +158,7 @@ class TestTables:
         model = dperm.LogisticRegression(1.0, 1e-6, n_public=3000, **own)
         whole = clone(model).fit(frame[["age"]], frame["label"])
         merged = clone(model).fit(rows, labels, counts=counts)
-        assert merged._design.schema == whole._design.schema
+        assert merged.schema_ == whole.schema_
 
 
 def result(table, relation):

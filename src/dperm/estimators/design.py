@@ -139,9 +139,11 @@ def files_for(model: Any, files: RecordFiles) -> RecordFiles:
     DataError
         For files with other columns, or scanned without the schema that encoded the records of the fit.
     """
-    if files.schema is not None:
-        return files  # the encoding of each part is checked
     design: FittedDesign | None = getattr(model, "_design", None)
+    if files.schema is not None:
+        if design is not None and files.schema == getattr(model, "schema", None):
+            return dataclasses.replace(files, schema=design.schema)  # with bins that the fit has learned
+        return files  # the encoding of each part is checked
     if design is not None and design.encoding:
         raise DataError("X are files scanned without a schema: scan them with the model's, schema=")
     names = getattr(model, "feature_names_in_", None)

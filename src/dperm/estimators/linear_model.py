@@ -338,6 +338,21 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         """
         return to_onnx(self, dtype)
 
+    @property
+    def schema_(self) -> Schema | None:
+        """The schema by which the fit encoded the records: with ``additive=True`` that with learned bins.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> schema = dperm.Schema([dperm.Numeric("age", 0, 100)])
+        >>> model = dperm.LogisticRegression(schema=schema, classes=[0, 1], additive=True)
+        >>> model.fit({"age": [20, 80] * 500}, [0, 1] * 500).schema_.columns[0].functions > 0
+        True
+        """
+        check_is_fitted(self)
+        return self._design.schema
+
     def _scaled_products(
         self, X: ArrayLike, coef: NDArray[np.float64], intercept: Any
     ) -> NDArray[np.float64]:
