@@ -13,6 +13,7 @@ import dperm
 from dperm import Categorical, Interaction, Numeric, Schema
 from dperm.data import scan_parquet
 from dperm.data.schema.numeric import function_map
+from dperm.estimators.standard_errors import reference_levels
 
 N = 600
 RNG = np.random.default_rng(0)
@@ -218,8 +219,26 @@ def test_interactions_in_models_and_formats(tmp_path):
             ),
             "300 x 300 levels .* too many",
         ),
+        (lambda: Schema([*SCHEMA.columns, CROSSED[0], Interaction("gain", "age")]), "is given twice"),
+        (
+            lambda: Schema(
+                [Categorical(f"c{j}", buckets=250) for j in range(9)],
+                interactions=[Interaction(f"c{j}", f"c{k}") for j in range(9) for k in range(j)],
+            ),
+            "more than 1,000,000 features",
+        ),
     ],
 )
 def test_wrong_interactions_are_refused(interaction, message):
     with pytest.raises(ValueError, match=message):
         interaction()
+
+
+@pytest.mark.parametrize("own", [{}, {"functions": 2, "edges": [20, 50, 70]}])
+def test_what_follows_from_the_columns_alone_is_a_reference(own):
+    columns = [Categorical("a", list("xyz")), Categorical("b", list("uv")), Numeric("age", 0, 100, **own)]
+    schema = Schema(columns, interactions=[Interaction("a", "b"), Interaction("age", "b", functions=2)])
+    table = {"a": RNG.choice(list("xyz"), N), "b": RNG.choice(list("uv"), N), "age": RNG.uniform(0, 100, N)}
+    dense = np.column_stack([schema.encode(table, "float64").to_dense(), np.ones(N)])
+    kept = np.delete(dense, reference_levels(schema, fit_intercept=True), axis=1)
+    assert np.linalg.matrix_rank(kept) == np.linalg.matrix_rank(dense) == kept.shape[1]

@@ -19,6 +19,7 @@ from dperm.data.tabular import CodeMap
 
 _MAX_BINS = 32  # of a number: more make no difference to a few functions
 _MAX_MAP = 1 << 22  # entries, 16 MiB
+_MAX_FEATURES = 1_000_000  # of all interactions of a schema
 
 
 @dataclass(frozen=True)
@@ -69,13 +70,26 @@ class Interaction:
         """The names of both columns."""
         return f"{self.first} & {self.second}"
 
-    def of(self, columns: Sequence[SchemaColumn]) -> Crossed:
-        """The interaction of the columns with these names; ValueError if there are none."""
-        known = {column.name: column for column in columns}
-        unknown = [name for name in (self.first, self.second) if name not in known]
+
+def crossed_columns(
+    interactions: Sequence[Interaction], columns: Sequence[SchemaColumn]
+) -> tuple[Crossed, ...]:
+    """The interactions of these columns; ValueError if one is not there, or features are too many."""
+    known, found, width = {column.name: column for column in columns}, dict[frozenset[str], Crossed](), 0
+    for each in interactions:
+        unknown = [name for name in (each.first, each.second) if name not in known]
         if unknown:
-            raise ValueError(f"interaction {self.name!r}: the schema describes no column {unknown[0]!r}")
-        return Crossed(self, _basis(known[self.first], self), _basis(known[self.second], self))
+            raise ValueError(f"interaction {each.name!r}: the schema describes no column {unknown[0]!r}")
+        if frozenset((each.first, each.second)) in found:
+            raise ValueError(f"interaction {each.name!r} is given twice")
+        crossed = Crossed(each, _basis(known[each.first], each), _basis(known[each.second], each))
+        found[frozenset((each.first, each.second))] = crossed
+        width += crossed.width
+        if width > _MAX_FEATURES:
+            raise ValueError(
+                f"the interactions up to {each.name!r} have more than {_MAX_FEATURES:,} features"
+            )
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)
@@ -90,6 +104,14 @@ class _Basis:
     @property
     def size(self) -> int:
         return len(self.names if self.rows is None else self.rows)
+
+    @property
+    def is_in_columns(self) -> bool:
+        """Whether these are features of the column itself."""
+        if isinstance(self.column, Categorical) or self.rows is None:
+            return True
+        own = self.column
+        return own.functions >= len(self.names) and own.borders == self.edges and not own.atoms
 
     def codes(self, values: NDArray[Any]) -> Codes:
         """The levels or bins of what the column's `read` returned, `size` for none."""
@@ -123,7 +145,7 @@ class Crossed:
     second: _Basis
 
     def __post_init__(self) -> None:
-        size, width = self.first.size * self.second.size, len(self.feature_names)
+        size, width = self.first.size * self.second.size, self.width
         is_mapped = self.first.rows is not None or self.second.rows is not None
         if size > MAX_CATEGORIES or (is_mapped and size * width > _MAX_MAP):
             raise ValueError(
@@ -137,8 +159,13 @@ class Crossed:
         return self.interaction.name
 
     @property
+    def width(self) -> int:
+        """Number of columns of the design matrix that the interaction fills."""
+        return len(self.first.names) * len(self.second.names)
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns of the design matrix that the interaction fills."""
+        """Names of these columns."""
         return tuple(f"{one} & {other}" for one in self.first.names for other in self.second.names)
 
     @property
@@ -180,6 +207,7 @@ class Crossed:
         """Features that follow from those of one column, if the other always has one of its levels."""
         shape = len(self.first.names), len(self.second.names)
         places = np.zeros(shape, dtype=bool)
-        places[0] |= always[0] and self.first.rows is None
-        places[:, 0] |= always[1] and self.second.rows is None
+        one, other = self.first, self.second
+        places[0] |= always[0] and one.rows is None and other.is_in_columns
+        places[:, 0] |= always[1] and other.rows is None and one.is_in_columns
         return np.flatnonzero(places).tolist()

@@ -22,7 +22,7 @@ from dperm.data.schema import formats
 from dperm.data.schema.columns import Categorical, Numeric, SchemaColumn, check_label
 from dperm.data.schema.draft import draft_columns
 from dperm.data.schema.encoding import encode_table, layout_of
-from dperm.data.schema.interactions import Crossed, Interaction
+from dperm.data.schema.interactions import Crossed, Interaction, crossed_columns
 from dperm.data.tabular import TabularLayout, TabularMatrix
 
 if TYPE_CHECKING:  # a schema can be read without importing the accounting
@@ -98,7 +98,7 @@ class Schema:
         object.__setattr__(self, "ignored", tuple(self.ignored))
         object.__setattr__(self, "label", label)
         object.__setattr__(self, "interactions", crossed)
-        object.__setattr__(self, "_crossed", tuple(each.of(self.columns) for each in crossed))
+        object.__setattr__(self, "_crossed", crossed_columns(crossed, self.columns))
         if not self.columns:
             raise ValueError(f"schema {self.name!r} has no columns")
         named = [*self.column_names, *self.ignored, *([self.label_name] if label else [])]
