@@ -67,12 +67,12 @@ def dp_agd_twin(
     """DP-AGD under zCDP in numpy, on the scaled rows of `obj`; returns its random number of updates."""
     # These names are not public; the rest of this module also works with earlier versions of the package.
     from dperm.accounting.zcdp import zcdp_rho
-    from dperm.algorithms.defaults.dp_agd import dp_agd_schedule
+    from dperm.algorithms.dp_agd import DPAGDSchedule
     from dperm.algorithms.problem import PublicProblem
 
     rows = twin.scaled_rows(X, obj.row_norm, True)
     mu, rho = gdp_mu(epsilon, delta), zcdp_rho(epsilon, delta)
-    schedule = dp_agd_schedule(PublicProblem(obj.n_public, obj.dimension, mu, obj.loss, obj.row_norm))
+    schedule = DPAGDSchedule.of(PublicProblem(obj.n_public, obj.dimension, mu, obj.loss, obj.row_norm), {})
     selection = schedule.selection_share * rho / schedule.splits
     gradient = rho / schedule.splits - selection
     return lambda: twin.dp_agd(rows, y, rho, gradient, selection, schedule, np.random.default_rng())[1]

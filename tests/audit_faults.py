@@ -306,9 +306,12 @@ CONFIGURATIONS = {
         share=0.3,
     ),
     "sufficient_statistics": Configuration(
-        {"learn_scales": False},
-        (halved_noise, understated_gram),
+        # only this record lies along the eigenvector of the smallest eigenvalue
+        {},
+        (halved_noise, understated_sums),
+        d=2,
         loss=SquaredError(1.0),
+        trainings=1200,
     ),
     "whitened_gd": Configuration(
         {"steps": 3, "clip": 0.1},
@@ -347,17 +350,6 @@ OTHER_CLAIMS = {
             method="zcdp",
             trainings=600,
             share=0.02,
-        ),
-    ),
-    # Second moments and Hessians of rows in learned coordinates.
-    "learned scales of second moments": (
-        "sufficient_statistics",
-        "add_or_remove",
-        Configuration(
-            {"learn_scales": True},
-            (halved_noise, understated_gram),
-            loss=SquaredError(1.0),
-            share=0.6,
         ),
     ),
     # The record's gradient reaches the clipping norm only because of its weight.

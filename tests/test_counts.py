@@ -15,7 +15,7 @@ from dperm.data import aggregate
 from dperm.errors import DataError
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.random_source import random_bits
-from dperm.objective.counts import class_counts, label_sum, slope_sum
+from dperm.objective.counts import class_counts, label_sum
 from dperm.objective.gradients import clipped_gradient_sum, mapped_gradient_sum
 from dperm.objective.losses import clipped_loss_sums, coordinate_loss_sums
 from dperm.objective.moments import column_squares, gram_sum
@@ -64,7 +64,6 @@ def linear_sums(objective, w, direction):
         clipped_gradient_sum(objective, w, 0.5, keep_predictions=True),
         clipped_loss_sums(objective, w, direction, EVEN, 4.0),
     ]
-    sums.append(slope_sum(objective, 0.3, 0.4))
     if objective.loss.classification:
         sums.append(label_sum(objective))
     return sums

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from dperm.accounting import gaussian_delta, gdp_mu, noise_multiplier, random_rounds, sgd_epsilon
+from dperm.accounting import noise_multiplier, random_rounds, sgd_epsilon
 from dperm.accounting.pld import profiles as profiles_of
 from dperm.accounting.pld import refinement
 from dperm.accounting.pld.refinement import mean_delta
@@ -113,49 +113,3 @@ def test_refusals():
     for first, most, law in ((0, 9, None), (10, 9, None), (2, 3, [1.0, 1.0, 1.0])):
         with pytest.raises(ValueError, match="first_round"):
             random_round_noise_multiplier(1.0, 1e-5, 10, steps=most, round_weights=law, first_round=first)
-
-
-@pytest.mark.parametrize("mu", [0.01, 0.3, 1.0])
-@pytest.mark.parametrize("other", [0.01, 0.3, 2.0])
-@pytest.mark.parametrize("losses", [0.01, 0.5, 2.0, 6.0])
-def test_two_gaussian_releases_are_one(mu, other, losses):
-    """A Gaussian release before one with the closed form of delta; also where its loss exceeds epsilon."""
-    together = math.hypot(mu, other)
-    epsilon = losses * together
-    exact = gaussian_delta(epsilon, 1.0, together)
-
-    def deltas(epsilons):
-        return np.array([gaussian_delta(each, 1.0, other) for each in epsilons])
-
-    assert exact <= random_rounds.after_gaussian(deltas, mu, epsilon, exact) <= 1.15 * exact
-
-
-@pytest.mark.parametrize("share", [0.01, 0.2, 0.9])
-def test_full_batches_after_a_gaussian_release_are_gaussian(share):
-    """Every number of rounds is a Gaussian mechanism with the sum of all squared mu."""
-    epsilon, delta, rounds = 1.0, 1e-6, 40
-    before = math.sqrt(share) * gdp_mu(epsilon, delta)
-    noise = random_round_noise_multiplier(
-        epsilon, delta, 100, 100, rounds, neighbors="add_or_remove", after=before
-    )
-    moves = [math.hypot(before, math.sqrt(r) / noise) for r in range(rounds)]
-    mean = math.fsum(gaussian_delta(epsilon, 1.0, move) for move in moves) / rounds
-    assert 0.9 * delta < mean <= delta
-    assert noise > random_round_noise_multiplier(epsilon, delta, 100, 100, rounds, neighbors="add_or_remove")
-
-
-def test_renyi_bounds_after_a_gaussian_release_are_larger_than_losses():
-    plan = make_plan(10, 1000, 999, "poisson", "add_or_remove")
-    counts = random_rounds.largest_rounds(1000, first=500) - 1
-    mu = 0.3 * gdp_mu(1.0, 1e-6)
-    for noise in (0.8, 1.5):
-        grid = refinement.Grid(0.1, (0, 1))
-        exact = random_rounds._pld_mean(plan, counts, 1.0, 1e-6, grid, mu, noise)
-        assert exact <= random_rounds._rdp_mean(plan, counts, 1.0, mu, noise)
-        assert exact >= random_rounds._pld_mean(plan, counts, 1.0, 1e-6, grid, 0.0, noise)
-
-
-@pytest.mark.parametrize("after", [-1.0, math.nan, math.inf, 10.0])
-def test_a_release_before_must_leave_a_part_of_the_budget(after):
-    with pytest.raises(ValueError, match="after must be >= 0 and leave"):
-        random_round_noise_multiplier(1.0, 1e-6, 1000, after=after)

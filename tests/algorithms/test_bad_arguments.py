@@ -86,7 +86,6 @@ COMBINATIONS = {
         {"calibration": "paper", "delta": 0.0},
         {"accountant": "pld"},
         {"accountant": "gdp", "calibration": "paper"},
-        ({"learn_scales": True, "delta": 0.0}, "needs delta > 0"),
     ],
     "dp_sgd": [
         {"batch_size": 2001},

@@ -2,30 +2,24 @@
 
 import dataclasses
 import math
-from itertools import islice
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
 
-from algorithms.problems import objective, secret_bits, separable
+from algorithms.problems import objective, separable
 from dperm import Objective
 from dperm.accounting import Ledger, zcdp_rho
 from dperm.accounting.budget import Budget
 from dperm.accounting.units import gaussian_noise_multiplier, selection_eta
 from dperm.algorithms import dp_agd, nonprivate
-from dperm.algorithms.defaults.dp_agd import dp_agd_schedule
+from dperm.algorithms.dp_agd import DPAGDSchedule
 from dperm.algorithms.problem import PublicProblem
-from dperm.data.tabular import TabularLayout, TabularMatrix
 from dperm.errors import BudgetExceededError
 from dperm.mechanisms import release
-from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.hooks import replace_noise
 from dperm.mechanisms.selection import exponential_mechanism, report_noisy_min
-from dperm.objective.gradients import clipped_gradient_sum
 from dperm.objective.hooks import watch_sums
 from dperm.objective.losses import clipped_loss_sums
-from dperm.objective.objective import sampled
 from reference import numpy_algorithms as twin
 from reference.replaced_noise import scaled_noise
 
@@ -70,7 +64,7 @@ def test_no_data_are_accessed_when_the_budget_is_one_unit_short(record, monkeypa
         lambda self, parts, fraction=1: original(self, parts, fraction) + (1 if fraction == 0.5 else 0),
     )
     obj = objective()
-    result = dp_agd(obj, 1.0, 1e-6, splits=1, selection_share=0.5, learn_scales=False)
+    result = dp_agd(obj, 1.0, 1e-6, splits=1, selection_share=0.5)
     assert record == []
     assert result.n_iter == 0
     np.testing.assert_array_equal(result.coef, 0.0)
@@ -87,7 +81,7 @@ def test_raw_measurements_are_averaged_by_inverse_variance(record, monkeypatch):
 
     monkeypatch.setattr(release.Releaser, "select", lambda self, private, eta, public: 0)
     with watch_sums(watched):
-        dp_agd(obj, 1.0, 1e-6, accountant="zcdp", splits=60, growth=0.1, learn_scales=False)
+        dp_agd(obj, 1.0, 1e-6, accountant="zcdp", splits=60, growth=0.1)
     assert len(record) == len(directions) > 3
     weights = np.array([1 / entry["sigma"] ** 2 for entry in record])
     noisy = np.array([entry["noisy"] for entry in record])
@@ -109,7 +103,7 @@ def test_objective_values_match_the_numpy_reference():
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
     rows = twin.scaled_rows(X, 1.5, True)
     epsilon, delta = 1.0, 1e-6
-    schedule = dp_agd_schedule(PublicProblem(500, 6, 0.25, obj.loss, 1.5))
+    schedule = DPAGDSchedule.of(PublicProblem(500, 6, 0.25, obj.loss, 1.5), {})
     settings = dataclasses.asdict(schedule)
     rho = zcdp_rho(epsilon, delta)
     selection = schedule.selection_share * rho / schedule.splits
@@ -134,80 +128,15 @@ def test_the_ledger_determines_the_accountant():
         dp_agd(objective(), 0.2, 1e-6, ledger=ledger)
 
 
-def test_sampling_at_rate_1_equals_full_batches():
-    """Without noise."""
-    full = dp_agd(objective(), math.inf, 1e-6, max_iter=30)
-    sampled = dp_agd(objective(), math.inf, 1e-6, max_iter=30, batch_size=2000)
-    assert sampled.coef.tolist() == full.coef.tolist()
-    assert (sampled.privacy.sampling, full.privacy.sampling) == ("poisson", "none")
-
-
-@pytest.mark.parametrize("kind", ["dense", "sparse", "table", "counts", "weights"])
-def test_sums_of_a_sample_are_those_of_its_records(kind):
-    """Gradient sums bit for bit, on the grid of all records; loss sums against numpy."""
-    X, y = separable(n=300)
-    w, direction, steps = np.full(5, 0.3), np.ones(5), np.array([0.0, 0.5, 2.0])
-    given, terms = X, {}
-    if kind == "sparse":
-        given = csr_array(X)
-    elif kind == "table":
-        given = TabularMatrix(X, np.empty((300, 0), dtype=np.uint8), TabularLayout(tuple(range(5)), (), ()))
-    elif kind == "counts":
-        terms = {"counts": np.arange(300) % 3}
-    elif kind == "weights":
-        terms = {"weights": np.linspace(0.0, 2.0, 300), "weight_bound": 2.0}
-    obj = Objective("logistic", given, y, row_norm=1.0, n_public=400, **terms)
-    row_of_record = np.repeat(np.arange(300), terms.get("counts", 1))
-    for sample in islice(SecretBatches("poisson", secret_bits(0), 80, 400), 3):
-        rows = row_of_record[sample._among(len(row_of_record), 400)]
-        part = sampled(obj, sample)
-        whole = clipped_gradient_sum(obj, w, 0.5, rows=sample)
-        own = clipped_gradient_sum(part, w, 0.5)
-        assert (own.grid, own.add_or_remove) == (whole.grid, whole.add_or_remove)
-        assert np.array_equal(own._integers, whole._integers)
-        margins = y[rows, None] * (X[rows] @ (w[:, None] - steps * direction[:, None]))
-        weights = terms.get("weights", np.ones(300))[rows, None]
-        expected = np.minimum(weights * np.logaddexp(0.0, -margins), 1.5).sum(axis=0)
-        losses = clipped_loss_sums(part, w, direction, steps, 1.5)
-        assert losses.grid == clipped_loss_sums(obj, w, direction, steps, 1.5).grid
-        np.testing.assert_allclose(losses._integers * losses.grid, expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"batch_size": 3000}, "batch_size must be at most n_public = 2000"),
-        ({"batch_size": 0}, "batch_size must be"),
-        ({"batch_size": 100, "neighbors": "replace_one"}, "batch_size goes with"),
-        ({"batch_size": 100, "calibration": "paper"}, "batch_size goes with"),
-        ({"batch_size": 100, "accountant": "gdp"}, "batch_size goes with"),
-    ],
-)
-def test_settings_incompatible_with_subsampling(settings, message):
-    with pytest.raises(ValueError, match=message):
-        dp_agd(objective(), 0.5, 1e-7, **settings)
-
-
-def test_subsampled_runs_share_a_ledger():
-    ledger = Ledger(2.0, 1e-6)
-    dp_agd(objective(), 0.5, 1e-7, batch_size=200, ledger=ledger)
-    spent = ledger.charged
-    assert 0.0 < ledger.remaining < 2.0
-    with pytest.raises(BudgetExceededError):
-        dp_agd(objective(), 2.0, 1e-6, batch_size=200, ledger=ledger)
-    assert ledger.charged == spent
-
-
 # -- the noise of each release against what was charged for it ---------------------------------------
 
 
-@pytest.mark.parametrize("settings", [{"accountant": "zcdp"}, {"batch_size": 300}])
 @pytest.mark.parametrize("factor", [1.0, 0.5])
-def test_noise_is_what_was_charged_and_halved_noise_is_detected(record, settings, factor):
+def test_noise_is_what_was_charged_and_halved_noise_is_detected(record, factor):
     obj = objective(d=20)
     with scaled_noise(factor):
         for seed in range(4):
-            dp_agd(obj, 1.0, 1e-6, random_state=seed, learn_scales=False, **settings)
+            dp_agd(obj, 1.0, 1e-6, random_state=seed, accountant="zcdp")
     noise = np.concatenate([(entry["noisy"] - entry["exact"]) / entry["sigma"] for entry in record])
     # the mean of k squared normals has variance 2/k; 5.5 standard deviations: false alarm below 1e-7
     within = abs(np.mean(noise**2) - 1.0) < 5.5 * math.sqrt(2 / noise.size)
@@ -223,7 +152,7 @@ def test_selection_rate_is_what_was_charged():
 
     obj = objective()
     with replace_noise(exponential_mechanism=choose):
-        settings = {"splits": 50, "selection_share": 0.25, "loss_clip": 2.0, "learn_scales": False}
+        settings = {"splits": 50, "selection_share": 0.25, "loss_clip": 2.0}
         dp_agd(obj, 1.0, 1e-6, accountant="zcdp", **settings)
     grid = clipped_loss_sums(obj, np.zeros(6), np.ones(6), [0.0], 2.0).grid
     eta = math.sqrt(8 * 0.25 * zcdp_rho(1.0, 1e-6) / 50)

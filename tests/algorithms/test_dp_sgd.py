@@ -13,7 +13,7 @@ from algorithms.recorded_batches import recorded_batches
 from dperm import Objective
 from dperm.accounting import Ledger, gdp_mu, noise_multiplier
 from dperm.algorithms import dp_lsadam, dp_lssgd, dp_sgd, nonprivate
-from dperm.algorithms.defaults.minibatch import MinibatchSchedule
+from dperm.algorithms.minibatch_descent import MinibatchSchedule
 from dperm.audit import replay_check
 from dperm.errors import BudgetExceededError
 from dperm.losses import Logistic

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from algorithms.problems import objective, separable, zero_rows
 from dperm import Objective
-from dperm.accounting import Ledger, zcdp_rho
+from dperm.accounting import zcdp_rho
 from dperm.accounting.selection import offspring_range, privgene_rate
 from dperm.accounting.zcdp import zcdp_rho_bun_steinke
-from dperm.algorithms import noisy_gd, nonprivate, privgene
-from dperm.algorithms.defaults.privgene import PrivGeneSchedule
+from dperm.algorithms import noisy_gd, privgene
+from dperm.algorithms.privgene import PrivGeneSchedule
 from dperm.losses import Huber
 from dperm.mechanisms import release
 from dperm.objective.losses import coordinate_loss_sums
@@ -68,25 +68,6 @@ def test_range_of_one_record_is_attained(clip):
     assert 0.999999 * 2 * single < np.ptp(one - other) <= 2 * single
 
 
-def test_a_stride_of_its_own_along_the_intercept():
-    obj = Objective("logistic", [[0.6, -0.8], [0.0, 0.5]], [1.0, -1.0], row_norm=2.0, fit_intercept=True)
-    w, short = np.array([0.3, -0.2, 0.1]), 0.125
-    scores, longer = (
-        opened(coordinate_loss_sums(obj, w, 0.5, intercept_stride=each)) for each in (short, 0.5)
-    )
-
-    def change(axis, step):
-        child = w.copy()
-        child[axis] += step
-        return 2.0 * (obj.value(child) - obj.value(w))
-
-    for place, (axis, step) in {2: (2, short), 5: (2, -short), 0: (0, 0.5), 4: (1, -0.5)}.items():
-        assert scores[place] - scores[6] == pytest.approx(change(axis, step), abs=1e-8)
-    assert scores[2] != longer[2]
-    bounds = [coordinate_loss_sums(obj, w, 0.5, intercept_stride=each).add_or_remove for each in (short, 1.0)]
-    assert bounds == pytest.approx([2 * 0.5 * 2.0, 2 * 1.0 * 2.0])  # the larger stride times L, both ways
-
-
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_neighbours_stay_within_the_range(relation):
     rng = np.random.default_rng(0)
@@ -94,7 +75,7 @@ def test_neighbours_stay_within_the_range(relation):
         X, y = rng.normal(size=(6, 3)), np.where(rng.random(6) < 0.5, 1.0, -1.0)
         w, stride, clip = 3 * rng.normal(size=4), rng.exponential(), rng.exponential()
         settings = {"n_public": 6, "row_norm": 2.0, "fit_intercept": True}
-        strides = {"stride": stride, "clip": clip, "intercept_stride": rng.exponential()}
+        strides = {"stride": stride, "clip": clip}
         one = Objective("logistic", X, y, **settings)
         X2, y2 = (X[:5], y[:5]) if relation == "add_or_remove" else (X.copy(), y.copy())
         if relation == "replace_one":
@@ -107,8 +88,6 @@ def test_neighbours_stay_within_the_range(relation):
 def test_strides_out_of_range_are_refused(stride):
     with pytest.raises(ValueError, match=r"^stride"):
         coordinate_loss_sums(objective(), np.zeros(6), stride)
-    with pytest.raises(ValueError, match=r"^intercept_stride"):
-        coordinate_loss_sums(objective(), np.zeros(6), 1.0, intercept_stride=stride)
 
 
 # -- the algorithm ------------------------------------------------------------------------------------
@@ -150,7 +129,7 @@ def test_the_budget_is_spent_and_not_exceeded(selections):
 def test_without_noise_it_equals_the_numpy_reference():
     X, y = separable()
     obj = Objective("logistic", X, y, row_norm=1.5, fit_intercept=True)
-    settings = {"generations": 40, "stride": 0.4, "decay": 0.97, "entry_bound": 0.6, "intercept_stride": 0.3}
+    settings = {"generations": 40, "stride": 0.4, "decay": 0.97, "entry_bound": 0.6}
     result = privgene(obj, math.inf, 1e-6, **settings)
     schedule = PrivGeneSchedule(**settings)
     expected = twin.privgene(twin.scaled_rows(X, 1.5, True), y, math.inf, schedule, None)
@@ -175,53 +154,3 @@ def test_the_parent_is_not_a_candidate_in_paper_mode():
             zero_rows(50, d=2), 1.0, 1e-6, generations=3, calibration="paper", random_state=seed
         )
         assert all(entry["candidate"] < 4 for entry in result.history)
-
-
-def test_rare_labels_do_not_lead_away_from_the_optimum():
-    """Most rows are 1 in all columns, and one label in ten is positive, which none of them tells.
-
-    Clipped at half of the largest, the changes of positive labels weigh half as much as those of negative
-    ones along the columns, but not along the intercept: the weights run away, whatever the budget.
-    """
-    rng = np.random.default_rng(0)
-    X = (rng.random((10_000, 4)) < 0.9) * 1.0
-    y = np.where(rng.random(10_000) < 0.1, 1.0, -1.0)
-    rows = Objective("logistic", X, y, row_norm=2.0, fit_intercept=True)
-    best = rows.value(nonprivate(rows).coef)
-    for own in ({"epsilon": 0.4}, {"epsilon": 6.4}, {"epsilon": 6.4, "learn_scales": False}):
-        values = [rows.value(privgene(rows, delta=1e-6, random_state=seed, **own).coef) for seed in range(3)]
-        assert np.mean(values) - best < 0.04
-
-
-def test_the_search_starts_at_a_learned_constant():
-    """Targets about 0.7 with a standard deviation of 0.05: from 0 ten generations do not get there."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (4000, 3))
-    y = np.clip(0.7 + 0.05 * rng.normal(size=4000), -1.0, 1.0)
-    objective = Objective(Huber(0.1, target_bound=1.0), X, y, row_norm=2.0, fit_intercept=True)
-
-    def mean_excess(learn_scales):
-        fits = [privgene(objective, 0.1, 1e-6, random_state=seed, learn_scales=learn_scales)
-                for seed in range(4)]  # fmt: skip
-        assert {("stride" in fit.privacy.public) for fit in fits} == {learn_scales is False}
-        return np.mean([objective.value(fit.coef) for fit in fits]) - best
-
-    best = objective.value(nonprivate(objective).coef)
-    assert mean_excess("auto") < 0.2 * mean_excess(False)
-    given = privgene(objective, 0.1, 1e-6, random_state=0, stride=0.5).privacy.public
-    assert (given["stride"], given["label_share"] > 0.0) == (0.5, True)
-
-
-def test_a_start_that_cannot_be_learned_is_refused():
-    rows = Objective("hinge", [[1.0], [-1.0]], [1.0, -1.0], row_norm=1.0, fit_intercept=True)
-    with pytest.raises(ValueError, match=r"takes an intercept and either the logistic loss or real targets"):
-        privgene(rows, 1.0, 1e-6, learn_scales=True)
-
-
-def test_strides_that_no_grid_can_sum_are_refused_before_the_start_is_learned():
-    tiny = Huber(1e-17, target_bound=1e-17)
-    rows = Objective(tiny, np.ones((5000, 1)), np.full(5000, 1e-18), row_norm=1.0, fit_intercept=True)
-    ledger = Ledger(2.0, 1e-5)
-    with pytest.raises(ValueError, match=r"stride must be between 2\^-64 and"):
-        privgene(rows, 1.0, 1e-6, ledger=ledger)
-    assert ledger.history() == []

@@ -8,11 +8,10 @@ from scipy import stats
 
 from algorithms.problems import separable
 from dperm import Objective
-from dperm.accounting import Ledger, gdp_mu
+from dperm.accounting import Ledger
 from dperm.algorithms import nonprivate, sufficient_statistics
-from dperm.algorithms.preconditioner import Preconditioner
 from dperm.losses import Huber, SquaredError
-from dperm.objective.moments import regression_sums, symmetric_matrix
+from dperm.objective.moments import regression_sums
 from reference import numpy_algorithms as twin
 from reference.exact import opened
 
@@ -35,66 +34,6 @@ def test_without_noise_it_reaches_the_optimum():
         result = sufficient_statistics(obj, math.inf, 1e-6)
         np.testing.assert_allclose(result.coef, nonprivate(obj).coef, atol=2e-5)
         assert not result.privacy.private
-
-
-def far(loose=10.0, unit=1.0, n=20_000):
-    """Targets about 3 that hardly vary, with a bound of 30; one column far smaller than the others."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (n, 4)) * [1.0, 1.0, 1e-2, 1.0]
-    y = 3.0 + X @ [0.2, -0.1, 20.0, 0.0] + 0.05 * rng.normal(size=n)
-    row_norm = 2.0 * loose * unit
-    return Objective(SquaredError(target_bound=30.0), X * unit, y, row_norm=row_norm, fit_intercept=True)
-
-
-def test_loose_bounds_cost_little():
-    """Of the rows, of the targets, and of a column."""
-
-    def excess(objective, **settings):
-        best = objective.value(nonprivate(objective).coef)
-        fits = [sufficient_statistics(objective, 1.0, 1e-6, random_state=s, **settings) for s in range(5)]
-        return np.mean([objective.value(each.coef) for each in fits]) - best
-
-    reached = excess(far())
-    assert reached < 2.0 * excess(far(loose=1.0))
-    assert reached < 0.05 * excess(far(), learn_scales=False)
-
-
-@pytest.mark.parametrize("l2", [0.0, 0.02])
-def test_about_a_learned_constant_it_equals_the_numpy_reference(l2, record, monkeypatch):
-    found, learn = [], Preconditioner.learned
-    monkeypatch.setattr(Preconditioner, "learned", lambda *a: found.append(learn(*a)) or found[-1])
-    obj = far()
-    obj = Objective(obj.loss, obj._rows.x, obj._rows.y, row_norm=20.0, fit_intercept=True, l2=l2)
-    result = sufficient_statistics(obj, 2.0, 1e-6, learn_scales=True, random_state=0)
-    (learned,) = found
-    assert learned.problem.target_scale < 3.0
-    noise = symmetric_matrix(record[-1]["noisy"] - record[-1]["exact"], target=True) / obj.n_public
-    t = twin.scaled_rows(obj._rows.x, 20.0, True) * learned.factors
-    shorter = np.minimum(1.0, learned.problem.row_norm / np.linalg.norm(t, axis=1))
-    limit = learned.problem.target_scale * max(learned.problem.signal / 1000.0, 1.0)
-    distances = np.clip(obj._rows.y - learned.start[-1], -limit, limit)
-    factor = 0.7 * learned.problem.row_norm / limit
-    rows = t * shorter[:, None]
-    moments = rows.T @ rows / obj.n_public + noise[:-1, :-1]
-    ridge = l2 * np.append(learned.factors[:-1], 0.0)
-    products = rows.T @ (shorter * distances) / obj.n_public + noise[:-1, -1] / factor
-    values, vectors = np.linalg.eigh(moments)
-    scale = record[-1]["sigma"] / obj.n_public
-    values = np.maximum(values, scale / 29 * math.sqrt(10))
-    matrix = (vectors * values) @ vectors.T + np.diag(ridge * learned.factors)
-    u = np.linalg.solve(matrix, products)
-    u *= 1.0 - (scale / 41 / factor) ** 2 * np.trace(np.linalg.inv(matrix)) / (products @ u)
-    np.testing.assert_allclose(result.coef, learned.start + learned.factors * u, rtol=2e-4, atol=2e-4)
-
-
-def test_learned_scales_make_it_equivariant_to_the_unit_of_the_rows():
-    def coef(unit):
-        X, y = far(n=3000)._rows.x * unit, far(n=3000)._rows.y - 3.0
-        obj = Objective(SquaredError(target_bound=30.0), X, y, row_norm=20.0 * unit)
-        return sufficient_statistics(obj, 1.0, 1e-6, learn_scales=True, random_state=0).coef
-
-    for unit in (2.0**-40, 2.0**-3, 2.0**40):
-        np.testing.assert_allclose(coef(unit) * unit, coef(1.0), rtol=1e-9, atol=1e-12)
 
 
 def adassp(rows, y, row_norm, target_bound, epsilon, delta, rng):
@@ -155,31 +94,6 @@ def test_the_bounds_of_the_separate_sums_are_attained():
     for private in regression_sums(one, 0.7):
         value = np.linalg.norm(opened(private))
         assert 0.999 * private.add_or_remove < value <= private.add_or_remove
-
-
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 5.0])
-def test_it_beats_the_published_algorithm(epsilon):
-    """Mean excess risk of 20 runs each."""
-    obj = linear(n=5000)
-    rows, y = rows_and_targets(obj)
-    best = obj.value(nonprivate(obj).coef)
-    rng = np.random.default_rng(0)
-    ours = np.mean(
-        [obj.value(sufficient_statistics(obj, epsilon, 1e-6, random_state=s).coef) for s in range(20)]
-    )
-    published = np.mean([obj.value(adassp(rows, y, 1.5, 2.0, epsilon, 1e-6, rng)) for _ in range(20)])
-    assert ours - best < 0.9 * (published - best)
-
-
-@pytest.mark.parametrize(
-    ("neighbors", "square"),
-    [("add_or_remove", 1 + 2 * 0.7**2), ("replace_one", 2 * (1 + 2 * 0.7**2) + 2 * 0.7**4)],
-)
-def test_noise_of_the_single_release(neighbors, square):
-    privacy = sufficient_statistics(linear(), 0.7, 1e-7, neighbors=neighbors, learn_scales=False).privacy
-    expected = 29 * 1.5**2 * math.sqrt(square)
-    assert privacy.sensitivity == pytest.approx(expected, rel=1e-4)
-    assert privacy.noise_scale == pytest.approx(privacy.sensitivity / gdp_mu(0.7, 1e-7), rel=1e-6)
 
 
 def test_noise_that_exceeds_the_signal_gives_small_weights():

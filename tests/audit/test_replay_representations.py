@@ -162,7 +162,8 @@ CASES |= {
     "dp_agd, classes": of_classes("dp_agd"),
     "dp_sgd, classes": of_classes("dp_sgd"),
     "majority, classes": of_classes("majority"),
-    "sufficient_statistics, scales": with_learned_scales("sufficient_statistics"),
+    "noisy_gd, scales": with_learned_scales("noisy_gd", steps=3),
+    "dp_sgd, scales": with_learned_scales("dp_sgd", steps=3, batch_size=40),
     "sufficient_statistics, published": as_published("sufficient_statistics"),
 }
 WITH_RELATIONS = [(case, relation) for case, own in CASES.items() for relation in own.relations]

@@ -16,11 +16,10 @@ from dperm.errors import DataError
 from dperm.losses import Huber, SquaredError
 from dperm.objective.counts import (
     class_counts,
-    distance_counts,
     label_sum,
     magnitude_counts,
     norm_counts,
-    slope_sum,
+    target_counts,
 )
 from dperm.objective.gradients import clipped_gradient_sum, mapped_gradient_sum
 from dperm.objective.losses import clipped_loss_sums, coordinate_loss_sums
@@ -191,7 +190,7 @@ OF_IMAGES = {
     "leverage": lambda o, w: leverage_counts(o, images(o), 3),
     "residuals": lambda o, w: residual_sums(o, w, images(o), (0, 1, 2)),
 }
-OF_ONE_PREDICTION |= OF_IMAGES | {"slopes": lambda o, w: slope_sum(o, 0.3, 0.45)}
+OF_ONE_PREDICTION |= OF_IMAGES
 OF_LABELS = OF_ONE_PREDICTION | {
     "gram with targets": lambda o, w: gram_sum(o, target_factor=0.5),
     "labels": lambda o, w: label_sum(o),
@@ -204,7 +203,7 @@ SUMS = {
     "weights": OF_WEIGHTS,
     "labels with weights": OF_WEIGHTS,
     "classes with weights": OF_EVERY_LOSS,
-    "real targets": OF_ONE_PREDICTION | {"distances": lambda o, w: distance_counts(o, 0.2, 6)},
+    "real targets": OF_ONE_PREDICTION | {"targets": lambda o, w: target_counts(o, [-0.5, 0.2])},
     "classes": OF_EVERY_LOSS | {"classes": lambda o, w: class_counts(o)},
     "records that are not finite": OF_LABELS,
     "rows that stand for several": OF_LABELS,

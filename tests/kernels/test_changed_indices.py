@@ -28,5 +28,5 @@ def test_no_pass_leaves_its_arrays(records):
     array[:] = np.iinfo(array.dtype).max
     objective.gradient(np.zeros(objective.dimension))
     for algorithm in (noisy_gd, dp_sgd_gradient):
-        result = algorithm(objective, 1.0, 1e-3, learn_scales=True, random_state=0)
+        result = algorithm(objective, 1.0, 1e-3, random_state=0)
         assert np.isfinite(result.coef).all()

@@ -87,16 +87,16 @@ PYTHON = [
     ),
     Fault(
         "a clip whose noise is harmless under a ridge term is halved",
-        "src/dperm/algorithms/defaults/rules.py",
-        "return signal * math.sqrt(Clip.WORST",
-        "return 0.5 * signal * math.sqrt(Clip.WORST",
+        "src/dperm/algorithms/rules.py",
+        "harmless = signal * math.sqrt(",
+        "harmless = 0.5 * signal * math.sqrt(",
         f"{GOLDEN}[noisy_gd]",
     ),
     Fault(
         "a constant of a schedule is another one",
         "src/dperm/algorithms/defaults/constants.py",
-        "= 960.0, ",
-        "= 970.0, ",
+        "= 2000.0, ",
+        "= 2010.0, ",
         f"{GOLDEN}[noisy_gd]",
     ),
     Fault(

@@ -78,7 +78,7 @@ def privgene(rows, y, rate, schedule, rng):
     """Twin of dperm.algorithms.privgene (logistic loss, intercept, no ridge); infinite rate: best child."""
     d = rows.shape[1]
     w, stride = np.zeros(d), schedule.stride
-    axes = np.append(np.ones(d - 1), schedule.intercept_stride)
+    axes = np.ones(d)
     for _ in range(schedule.generations):
         children = np.vstack([w + stride * np.diag(axes), w - stride * np.diag(axes), w])
         losses = np.logaddexp(0.0, -y[:, None] * (rows @ children.T))

@@ -1,8 +1,6 @@
 """Noise of stochastic gradient descent that stops after a random number of rounds.
 
 The number of rounds R is independent of the data; R - 1 noisy sums are taken, and R may be published.
-Gaussian releases may come before.
-
 The guarantee, and a cost derived from it (`dperm.accounting.approximate_gdp.plan_gdp`), is a mean over R. It
 does not hold given R: a ledger must be charged before R is drawn, with the same amount whatever R is.
 """
@@ -16,13 +14,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.stats import norm
 
 from dperm.accounting._checks import check_delta, check_positive_epsilon, check_steps
 from dperm.accounting.gaussian import gaussian_delta, gaussian_sigma
 from dperm.accounting.pld import refinement
 from dperm.accounting.pld.composition import Counts
-from dperm.accounting.pld.profiles import Array
 from dperm.accounting.pld.refinement import Grid
 from dperm.accounting.rdp import RDP_ORDERS
 from dperm.accounting.subsampling import (
@@ -41,8 +37,6 @@ BINS = 96
 _GRID_TOLERANCE = 5e-4
 _ROOT_TOLERANCE = 1e-5
 _MAX_REFINEMENTS = 4
-# Losses of a Gaussian release before: their number on the grid, and the lowest, in standard deviations.
-_LOSSES, _LOWEST_LOSS = 512, 8.0
 
 
 def random_round_noise_multiplier(
@@ -55,7 +49,6 @@ def random_round_noise_multiplier(
     neighbors: str = "replace_one",
     round_weights: Sequence[float] | NDArray[np.float64] | None = None,
     first_round: int = 1,
-    after: float = 0.0,
 ) -> float:
     """Smallest noise for which gradient descent with a random number of rounds is (epsilon, delta)-DP.
 
@@ -77,8 +70,6 @@ def random_round_noise_multiplier(
         sizes eta_k they are ``2 eta_k - beta eta_k^2`` (Ghadimi and Lan 2013).
     first_round : int, default=1
         Least R of a uniform distribution, from 1 to N.
-    after : float, default=0
-        mu of Gaussian releases made before, which are part of the guarantee; 0 for none.
 
     Returns
     -------
@@ -91,9 +82,6 @@ def random_round_noise_multiplier(
     Joint convexity: with R independent of the data, ``delta(epsilon) <= E_R delta_(R-1)(epsilon)``. The mean
     is taken over 96 parts of equal probability with the largest R of each, an upper bound. Where no
     composition can be certified (N above 1e12), Renyi bounds are averaged instead.
-
-    After Gaussian releases, delta(epsilon) is the mean of ``delta(epsilon - L)`` over their privacy loss L,
-    which is normal with mean ``mu^2 / 2`` and variance ``mu^2`` (Dong, Roth and Su 2022).
 
     Examples
     --------
@@ -108,11 +96,9 @@ def random_round_noise_multiplier(
     scheme = Sampling.POISSON if neighbors == "add_or_remove" else Sampling.WITHOUT_REPLACEMENT
     plan = make_plan(check_steps(batch_size, "batch_size"), n_samples, most - 1, scheme, neighbors)
     counts = largest_rounds(most, round_weights, first=first_round) - 1
-    if not 0.0 <= after < math.inf or (after and gaussian_delta(epsilon, 1.0, after) >= delta):
-        raise ValueError(f"after must be >= 0 and leave a part of the budget, got {after!r}")
-    if epsilon > MAX_EPSILON and not after:
+    if epsilon > MAX_EPSILON:
         return gaussian_sigma(epsilon, delta, plan.sensitivity() * math.sqrt(plan.steps))
-    return _solve_plan(plan, counts, epsilon, delta, after)
+    return _solve_plan(plan, counts, epsilon, delta)
 
 
 def largest_rounds(
@@ -158,13 +144,13 @@ def largest_rounds(
     return np.asarray(places + 1, dtype=np.int64)
 
 
-def _solve_plan(plan: SgdPlan, counts: Counts, epsilon: float, delta: float, after: float = 0.0) -> float:
+def _solve_plan(plan: SgdPlan, counts: Counts, epsilon: float, delta: float) -> float:
     grid = Grid(refinement.FIRST_STEP, (0, 1) if plan.sampling is Sampling.POISSON else (0,))
     guess, noise = first_guess(plan, epsilon, delta), math.inf
     if plan.is_gaussian():
-        return _root(lambda z: _gaussian_mean(plan, counts, epsilon, after, z), guess, delta)
+        return _root(lambda z: _gaussian_mean(plan, counts, epsilon, z), guess, delta)
     for _ in range(_MAX_REFINEMENTS):
-        finer = _root(partial(_pld_mean, plan, counts, epsilon, delta, grid, after), guess, delta)
+        finer = _root(partial(_pld_mean, plan, counts, epsilon, delta, grid), guess, delta)
         if finer == math.inf:
             break
         settled = abs(noise / finer - 1.0) < _GRID_TOLERANCE
@@ -173,59 +159,25 @@ def _solve_plan(plan: SgdPlan, counts: Counts, epsilon: float, delta: float, aft
             return noise
     if noise < math.inf:
         return noise
-    return _root(lambda z: _rdp_mean(plan, counts, epsilon, after, z), guess, delta)
+    return _root(lambda z: _rdp_mean(plan, counts, epsilon, z), guess, delta)
 
 
-def _pld_mean(
-    plan: SgdPlan, counts: Counts, epsilon: float, delta: float, grid: Grid, after: float, z: float
-) -> float:
+def _pld_mean(plan: SgdPlan, counts: Counts, epsilon: float, delta: float, grid: Grid, z: float) -> float:
     taken = counts[counts > 0]
     share, profiles = taken.size / counts.size, step_profiles(plan, z)
-
-    def deltas(epsilons: Array) -> Array:
-        return share * refinement.mean_deltas(profiles, taken, epsilons, delta, grid)
-
-    return after_gaussian(deltas, after, epsilon, delta) if after else float(deltas(np.array([epsilon]))[0])
+    return share * float(refinement.mean_deltas(profiles, taken, np.array([epsilon]), delta, grid)[0])
 
 
-def after_gaussian(deltas: Callable[[Array], Array], mu: float, epsilon: float, target: float) -> float:
-    """Upper bound on delta at `epsilon` of a Gaussian release followed by a mechanism with these `deltas`.
-
-    That is the mean of ``deltas(epsilon - loss)`` over the loss of the Gaussian release. In each cell of a
-    grid of losses the highest loss stands for all, and losses of a probability far below the `target` count
-    as infinite. Sums of differences, weighted with the probability of losses above, have no cancellation.
-
-    Parameters
-    ----------
-    deltas : callable
-        Upper bounds for both directions, at ascending epsilons >= 0.
-    mu : float
-        Of the Gaussian release, > 0.
-    """
-    ends = np.linspace(-_LOWEST_LOSS, float(norm.isf(refinement.TRUNCATION * target)), _LOSSES)
-    left = epsilon - mu * (ends + 0.5 * mu)
-    absolute, place = np.unique(np.abs(left), return_inverse=True)
-    found = deltas(absolute)[place]
-    # Below 0, that of the other direction at the inverse factor tells the divergence; above, nothing changes.
-    below = np.minimum(left, 0.0)
-    found = -np.expm1(below) + np.exp(below) * found
-    found = np.append(np.maximum.accumulate(found), 1.0)
-    return float(found[0] + np.sum(norm.sf(ends) * np.diff(found))) * (1.0 + 1e-9)
-
-
-def _gaussian_mean(plan: SgdPlan, counts: Counts, epsilon: float, after: float, z: float) -> float:
-    moves = np.hypot(plan.sensitivity() / z * np.sqrt(counts.astype(np.float64)), after)
+def _gaussian_mean(plan: SgdPlan, counts: Counts, epsilon: float, z: float) -> float:
+    moves = plan.sensitivity() / z * np.sqrt(counts.astype(np.float64))
     return math.fsum(gaussian_delta(epsilon, 1.0, float(move)) for move in moves if move) / counts.size
 
 
-def _rdp_mean(plan: SgdPlan, counts: Counts, epsilon: float, after: float, z: float) -> float:
+def _rdp_mean(plan: SgdPlan, counts: Counts, epsilon: float, z: float) -> float:
     """Mean over the parts of the smallest delta of any order (Canonne et al. 2020, Proposition 12)."""
     rdp, orders = np.array(step_rdp(plan, z)), np.array(RDP_ORDERS)
     losses = counts[:, None].astype(np.float64) * rdp[None, :] + np.log1p(-1.0 / orders) - epsilon
-    losses += 0.5 * after**2 * orders
-    log_deltas = np.min((orders - 1.0) * losses - np.log(orders), axis=1)
-    if not after:
-        log_deltas = log_deltas[counts > 0]
+    log_deltas = np.min((orders - 1.0) * losses - np.log(orders), axis=1)[counts > 0]
     return float(np.sum(np.exp(np.minimum(log_deltas, 0.0)))) / counts.size
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -19,36 +19,74 @@ import numpy as np
 
 from dperm.accounting import PrivacyLedger
 from dperm.accounting.budget import Budget
-from dperm.accounting.events import ExponentialMechanismRelease, GaussianRelease, PureRelease
-from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.renyi_filter import RenyiFilter, SampledPlan, sampled_plan
+from dperm.accounting.events import PureRelease
 from dperm.accounting.units import (
     Units,
     floor_units,
     gaussian_noise_multiplier,
     pure_epsilon,
     selection_eta,
-    units_as_float,
 )
 from dperm.accounting.zcdp import zcdp_rho_bun_steinke
+from dperm.algorithms import settings as check
 from dperm.algorithms.defaults.constants import DPAGD
-from dperm.algorithms.defaults.dp_agd import DPAGDSchedule, dp_agd_schedule
-from dperm.algorithms.defaults.scales import ScaleShares
 from dperm.algorithms.fit import Callback, Fit, FitResult
-from dperm.algorithms.preconditioner import Preconditioner
-from dperm.algorithms.private_scales import ScaleNoise, scale_facts, scales_to_learn
+from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.requirements import needs
-from dperm.algorithms.suffix_average import DoublingSuffixAverage
-from dperm.mechanisms.batches import SecretBatches
+from dperm.algorithms.rules import loss_at_zero, reach, step_share, usual_clip, usual_steps
+from dperm.algorithms.scaled_columns import ScaledColumns, ScaleNoise
+from dperm.algorithms.settings import Settings, setting
+from dperm.algorithms.tail_average import DoublingTailAverage
 from dperm.mechanisms.random_source import RandomState
 from dperm.mechanisms.release import Releaser
 from dperm.objective.gradients import check_sums
 from dperm.objective.losses import clipped_loss_sums
-from dperm.objective.objective import Array, Objective, part, sampled
+from dperm.objective.objective import Array, Objective
 from dperm.private_values.bounded import Bounded
 
 
-@needs(private_class_weight=True)
+@dataclass(frozen=True, kw_only=True)
+class DPAGDSchedule(Settings):
+    """Settings of :func:`dp_agd`; by default those that its authors published."""
+
+    splits: int = setting(check.step_count, 60)
+    selection_share: float = setting(check.share, 0.5)
+    clip: float = setting(check.clip_norm, DPAGD.PUBLISHED_CLIP)
+    loss_clip: float = setting(check.clip_norm, DPAGD.PUBLISHED_CLIP)
+    step_max: float = setting(check.positive, 2.0)
+    growth: float = setting(check.positive, DPAGD.PUBLISHED_GROWTH)
+    momentum: float = setting(check.below_one, 0.0)
+    shrink: float = setting(check.fraction, 1.0)
+    average: bool = setting(check.boolean, False)
+    n_candidates: int = setting(check.candidate_count, 20)
+    step_window: int = setting(check.positive_integer, 10)
+    max_iter: int = setting(check.step_count, 10_000)
+
+    @classmethod
+    def of(cls, problem: PublicProblem, given: Mapping[str, Any]) -> DPAGDSchedule:
+        """The given settings, completed by the one rule.
+
+        Many cheap iterations beat few expensive ones; a tenth of the budget is enough for the line searches.
+        """
+        # Without noise clips are too large to matter, and the line search is exact.
+        longer, step = (
+            (1.0, reach(problem.loss)) if problem.private else (DPAGD.NOISELESS, DPAGD.NOISELESS_STEP)
+        )
+        default = {
+            "splits": usual_steps(problem, DPAGD.LEAST_SPLITS),
+            "selection_share": DPAGD.SELECTION,
+            "clip": usual_clip(problem),
+            "loss_clip": longer * DPAGD.LOSS_CLIP * loss_at_zero(problem.loss),
+            "step_max": step_share(problem) * min(step, reach(problem.loss)) / problem.row_norm,
+            "growth": DPAGD.GROWTH,
+            "momentum": DPAGD.MOMENTUM,
+            "shrink": DPAGD.SHRINK,
+            "average": True,
+        }
+        return cls(**{**default, **given})
+
+
+@needs()
 def dp_agd(
     objective: Objective,
     epsilon: float,
@@ -66,9 +104,8 @@ def dp_agd(
     n_candidates: int | None = None,
     step_window: int | None = None,
     max_iter: int | None = None,
-    batch_size: float | None = None,
     accountant: str | None = None,
-    learn_scales: bool | str = "auto",
+    learn_scales: bool = False,
     calibration: str = "tight",
     neighbors: str | None = None,
     ledger: PrivacyLedger | None = None,
@@ -77,9 +114,9 @@ def dp_agd(
 ) -> FitResult:
     """Minimise with an adaptive privacy budget per iteration and a private line search.
 
-    Settings that are not given follow from public numbers, see
-    :func:`dperm.algorithms.defaults.dp_agd.dp_agd_schedule`. ``momentum=0, shrink=1, average=False`` is the
-    published algorithm, corrected. Pseudo-code, guarantee and proof: :doc:`/theory/dp_agd`.
+    Settings that are not given follow from public numbers: :mod:`dperm.algorithms.rules`. ``momentum=0,
+    shrink=1, average=False`` is the published algorithm, corrected. Pseudo-code, guarantee and proof:
+    :doc:`/theory/dp_agd`.
 
     Parameters
     ----------
@@ -111,13 +148,10 @@ def dp_agd(
         Number of updates after which ``step_max`` becomes 1.1 times the largest step among them.
     max_iter : int, optional
         Largest number of updates.
-    batch_size : float, optional
-        Expected size of a fresh Poisson sample for every measurement and every line search. By default they
-        use all records. For ``add_or_remove`` and records in memory.
     accountant : {"zcdp", "gdp"}, optional
         How costs are added up; by default as in the ledger, or else "zcdp" if the selections take more than a
-        fifth of the budget. Not with batches, whose costs are Renyi divergences.
-    learn_scales : {"auto", True, False}
+        fifth of the budget.
+    learn_scales : bool
         As for :func:`dperm.algorithms.noisy_gd`.
     calibration : {"tight", "paper"}
         "paper": the published settings, conversion and Laplace noisy-min (``add_or_remove`` only), which
@@ -158,7 +192,7 @@ def dp_agd(
     given = DPAGDSchedule.checked(
         splits=splits, selection_share=selection_share, clip=clip, loss_clip=loss_clip, step_max=step_max,
         growth=growth, momentum=momentum, shrink=shrink, average=average, n_candidates=n_candidates,
-        step_window=step_window, max_iter=max_iter, batch_size=batch_size,
+        step_window=step_window, max_iter=max_iter,
     )  # fmt: skip
     with Fit(
         objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
@@ -167,40 +201,36 @@ def dp_agd(
         return _dp_agd(fit, given, accountant, learn_scales)
 
 
-def _dp_agd(
-    fit: Fit, given: Mapping[str, Any], accountant: str | None, learn_scales: bool | str
-) -> FitResult:
-    scales = scales_to_learn(fit, learn_scales, given)
-    problem = fit.problem.without(scales.together)
-    default = DPAGDSchedule() if fit.as_published else dp_agd_schedule(problem)
-    schedule = replace(default, **given)
-    in_batches = schedule.batch_size is not None
-    if in_batches:
-        _check_batches(fit, schedule, accountant)
-        plan: _Plan = _sampled_plan(fit, schedule, scales)
-    elif fit.as_published:
+def _dp_agd(fit: Fit, given: Mapping[str, Any], accountant: str | None, learn_scales: bool) -> FitResult:
+    share = given.get("selection_share", DPAGD.SELECTION)
+    if accountant is None and not fit.as_published:
+        by_share = "zcdp" if share > DPAGD.ZCDP else "gdp"
+        accountant = by_share if fit.ledger is None else str(fit.ledger.accountant)
+    rest = fit.budget(accountant or "zcdp")
+    scales = ScaleNoise.of(fit, learn_scales, given, rest)
+    if fit.as_published:
+        schedules = [DPAGDSchedule(**given)]
         determined = {"selection_share": given.get("selection_share"), "accountant": accountant}
-        plan = _published_plan(fit, determined, schedule.splits)
+        plan = _published_plan(fit, determined, schedules[0].splits)
     else:
-        plan = _plan(fit, schedule, accountant, scales)
-    plan.check(fit, schedule)
-    facts = {"selection_share": plan.selection_share, **scale_facts(scales)}
-    if not in_batches:
-        fit.objective._expect_passes(2 * min(schedule.splits, schedule.max_iter))
-    release = fit.open("dp_agd", plan.budget, schedule, sampling="poisson" if in_batches else "none", **facts)
-    preconditioner = Preconditioner.learned(fit, release, plan.scales, problem)
-    if plan.scales.columns or plan.scales.norms:
-        schedule = replace(dp_agd_schedule(preconditioner.problem), **given)
-    run = _Run(fit, release, plan, schedule, preconditioner)
+        schedules = [DPAGDSchedule.of(problem, given) for problem in scales.problems(fit)]
+        splits, part = schedules[0].splits, Fraction(share)
+        units = rest.share(splits, 1 - part), rest.share(splits, part)
+        plan = _Plan(fit.budget(rest.accountant), *units, share)
+    for schedule in schedules:
+        plan.check(fit, schedule)
+    fit.objective._expect_passes(2 * min(schedule.splits, schedule.max_iter))
+    facts = {"selection_share": plan.selection_share, **scales.facts}
+    release = fit.open("dp_agd", plan.budget, schedule, **facts)
+    there = ScaledColumns.learned(fit, release, scales)
+    if scales.multiplier:
+        schedule = DPAGDSchedule.of(there.problem, given)
+    run = _Run(fit, release, plan, schedule, there)
     run.descend()
     selection = "Laplace report-noisy-min" if fit.as_published else "exponential mechanism on step sizes"
     mechanism = f"adaptive gradient descent: Gaussian noise on gradients, {selection}"
     return fit.result(
-        run.released(),
-        preconditioner.description(mechanism),
-        n_iter=len(fit.history),
-        clip=schedule.clip,
-        notes=("Which records were in which sample stays secret.",) if in_batches else (),
+        run.released(), there.description(mechanism), n_iter=len(fit.history), clip=schedule.clip
     )
 
 
@@ -208,11 +238,10 @@ def _dp_agd(
 class _Plan:
     """How the budget is divided."""
 
-    budget: Budget | RenyiFilter
+    budget: Budget
     gradient_units: Units  # cost of the first measurement of a gradient
     selection_units: Units  # cost of a line search
     selection_share: float  # of a gradient and a line search together
-    scales: ScaleNoise
 
     def multiplier(self, units: Units) -> float:
         """Noise multiplier of a measurement of this cost."""
@@ -222,78 +251,15 @@ class _Plan:
         """Bounded range of a line search."""
         return selection_eta(self.selection_units, self.budget.accountant)
 
-    def precision(self, units: Units) -> float:
-        """Weight of a measurement in the average of those of the same gradient."""
-        return units
-
     def fits(self, measurement: Units = 0) -> bool:
         """Whether the remaining budget covers a measurement of this cost and a line search."""
-        assert isinstance(self.budget, Budget)
         return self.budget.fits(measurement + self.selection_units)
 
     def check(self, fit: Fit, schedule: DPAGDSchedule) -> None:
         """Raise ValueError unless the noise of every measurement, the cheapest included, can be drawn."""
-        for slopes in (1.0, *self.scales.slope_factors):  # losses change at most like the square of slopes
-            check_sums(fit.objective, loss_clip=schedule.loss_clip * slopes**2)
+        check_sums(fit.objective, loss_clip=schedule.loss_clip)
         for cost in (self.gradient_units, _further_units(schedule, self.gradient_units)):
-            multiplier = self.multiplier(cost)
-            fit.check_gradient_noise(schedule.clip, multiplier)
-            self.scales.check(fit, schedule.clip, multiplier)
-
-
-@dataclass(frozen=True)
-class _SampledPlan(_Plan):
-    """A plan for subsampled accesses: costs are Renyi divergences at one order."""
-
-    sampled: SampledPlan
-
-    def multiplier(self, units: Units) -> float:
-        return self.sampled.noise_multiplier(units_as_float(units))
-
-    def eta(self) -> float:
-        return self.sampled.eta(self.sampled.selection)
-
-    def precision(self, units: Units) -> float:
-        return self.multiplier(units) ** -2
-
-    def fits(self, measurement: Units = 0) -> bool:
-        assert isinstance(self.budget, RenyiFilter)
-        measured = [GaussianRelease(self.multiplier(measurement))] if measurement else []
-        return self.budget.fits(*measured, ExponentialMechanismRelease(self.eta()))
-
-
-def _check_batches(fit: Fit, schedule: DPAGDSchedule, accountant: str | None) -> None:
-    """Raise ValueError for settings that do not go with samples."""
-    if fit.neighbors is not Neighbours.ADD_OR_REMOVE or fit.as_published or accountant is not None:
-        raise ValueError("batch_size goes with add_or_remove, calibration='tight' and no accountant")
-    assert schedule.batch_size is not None
-    fit.check_batch_size(schedule.batch_size)
-    part(fit.objective, np.zeros(0, dtype=np.int64), fit.n)  # refuses records that are not in memory
-
-
-def _sampled_plan(fit: Fit, schedule: DPAGDSchedule, scales: ScaleShares) -> _SampledPlan:
-    assert schedule.batch_size is not None
-    noise = ScaleNoise.of(scales, fit.objective.loss, fit.budget(), fit.budget())
-    share, rate = schedule.selection_share, min(1.0, schedule.batch_size / fit.n * (1.0 + 2.0**-50))
-    sampled, budget = sampled_plan(fit.epsilon, fit.delta, rate, schedule.splits, share, noise.releases)
-    units = floor_units(sampled.gradient), floor_units(sampled.selection)
-    return _SampledPlan(budget, *units, share, scales=noise, sampled=sampled)
-
-
-def _plan(fit: Fit, schedule: DPAGDSchedule, accountant: str | None, scales: ScaleShares) -> _Plan:
-    share = Fraction(schedule.selection_share)
-    if accountant is None:
-        by_share = "zcdp" if schedule.selection_share > DPAGD.ZCDP else "gdp"
-        accountant = by_share if fit.ledger is None else str(fit.ledger.accountant)
-    budget, rest = fit.budget(accountant), fit.budget(accountant)
-    scale_noise = ScaleNoise.of(scales, fit.objective.loss, budget, rest)  # taken off the rest
-    return _Plan(
-        budget=budget,
-        gradient_units=rest.share(schedule.splits, 1 - share),
-        selection_units=rest.share(schedule.splits, share),
-        selection_share=schedule.selection_share,
-        scales=scale_noise,
-    )
+            fit.check_gradient_noise(schedule.clip, self.multiplier(cost))
 
 
 def _published_plan(fit: Fit, determined: Mapping[str, Any], splits: int) -> _Plan:
@@ -314,7 +280,6 @@ def _published_plan(fit: Fit, determined: Mapping[str, Any], splits: int) -> _Pl
         gradient_units=gradient_units,
         selection_units=selection_units,
         selection_share=float(Fraction(selection_units) / Fraction(gradient_units + selection_units)),
-        scales=ScaleNoise(),
     )
 
 
@@ -327,24 +292,14 @@ class _Run:
     """State of one run; every attribute is released or public."""
 
     def __init__(
-        self,
-        fit: Fit,
-        release: Releaser,
-        plan: _Plan,
-        schedule: DPAGDSchedule,
-        preconditioner: Preconditioner,
+        self, fit: Fit, release: Releaser, plan: _Plan, schedule: DPAGDSchedule, there: ScaledColumns
     ) -> None:
         self.fit, self.release, self.plan, self.schedule = fit, release, plan, schedule
-        self.objective, self.preconditioner = fit.objective, preconditioner
-        self.w = preconditioner.start
-        self.velocity = np.zeros(self.objective.shape)
-        self.average = DoublingSuffixAverage()
+        self.objective, self.there = fit.objective, there
+        self.w = self.velocity = np.zeros(self.objective.shape)
+        self.average = DoublingTailAverage()
         self.step_max = schedule.step_max
         self.gradient_units = plan.gradient_units
-        self.batches: SecretBatches | None = None
-        if schedule.batch_size is not None:
-            self.batches = SecretBatches("poisson", release.sampling_bits(), schedule.batch_size, fit.n)
-        self.count = schedule.batch_size or fit.n  # divisor of sums
 
     def descend(self) -> None:
         """Update until the budget cannot afford another measurement and line search."""
@@ -363,14 +318,7 @@ class _Run:
                 self.step_max = 1.1 * largest
 
     def _gradient_sum(self) -> Bounded:
-        keep = self.batches is None
-        return self.preconditioner.gradient_sum(
-            self._records(), self.w, self.schedule.clip, keep_predictions=keep
-        )
-
-    def _records(self) -> Objective:
-        """All records, or a fresh sample."""
-        return self.objective if self.batches is None else sampled(self.objective, next(self.batches))
+        return self.there.gradient_sum(self.objective, self.w, self.schedule.clip, keep_predictions=True)
 
     def released(self) -> Array:
         """The result of the run."""
@@ -384,14 +332,12 @@ class _Run:
         plan, schedule, spent = self.plan, self.schedule, self.gradient_units
         measured = self.release.gaussian_sum(gradient_sum, plan.multiplier(spent))
         while True:
-            gradient = measured / self.count + self.preconditioner.factors * self.objective.penalty_gradient(
-                self.w
-            )
+            gradient = measured / self.fit.n + self.there.factors * self.objective.penalty_gradient(self.w)
             towards = schedule.momentum * self.velocity + gradient
             length = float(np.linalg.norm(towards))
             if length == 0.0 or not plan.fits():
                 return None
-            direction = self.preconditioner.factors * (towards / length)
+            direction = self.there.factors * (towards / length)
             steps = self.step_max * np.arange(schedule.n_candidates + 1) / schedule.n_candidates
             chosen = self._select(direction, steps)
             if chosen > 0:
@@ -408,18 +354,16 @@ class _Run:
             if not plan.fits(extra):
                 return None
             # Average the unnormalised measurements, weighted by inverse variance.
-            gradient_sum = gradient_sum if self.batches is None else self._gradient_sum()
             again = self.release.gaussian_sum(gradient_sum, plan.multiplier(extra))
-            before, more = plan.precision(spent), plan.precision(extra)
-            measured = (before * measured + more * again) / (before + more)
+            measured = (spent * measured + extra * again) / (spent + extra)
             spent += extra
 
     def _select(self, direction: Array, steps: Array) -> int:
-        scores = clipped_loss_sums(self._records(), self.w, direction, steps, self.schedule.loss_clip)
+        scores = clipped_loss_sums(self.objective, self.w, direction, steps, self.schedule.loss_clip)
         public = np.zeros(len(steps))
         if self.objective.l2 > 0.0:
             penalties = [self.objective.penalty(self.w - step * direction) for step in steps]
-            public = self.count * np.array(penalties)
+            public = self.fit.n * np.array(penalties)
         if self.fit.as_published:
             # A record changes all clipped losses in the same direction, so C / scale is the epsilon spent.
             epsilon = pure_epsilon(self.plan.selection_units, self.plan.budget.accountant)

@@ -12,9 +12,8 @@ import numpy as np
 
 from dperm.accounting import PrivacyLedger, paper
 from dperm.algorithms import settings as check
-from dperm.algorithms.defaults.minibatch import MinibatchSchedule
 from dperm.algorithms.fit import Callback, Fit, FitResult
-from dperm.algorithms.minibatch_descent import MinibatchRun
+from dperm.algorithms.minibatch_descent import MinibatchRun, MinibatchSchedule
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.step_sizes import StepSize
 from dperm.mechanisms.random_source import RandomState
@@ -25,7 +24,7 @@ from dperm.objective.objective import Array, Objective
 _PAPER_SAMPLING = {"add_or_remove": "poisson", "replace_one": "without_replacement"}
 
 
-@needs(private_class_weight=True)
+@needs()
 def dp_lssgd(
     objective: Objective,
     epsilon: float,
@@ -42,7 +41,7 @@ def dp_lssgd(
     image_shape: Sequence[int] | None = None,
     sampling: str = "poisson",
     accountant: str = "pld",
-    learn_scales: bool | str = "auto",
+    learn_scales: bool = False,
     calibration: str = "tight",
     neighbors: str | None = None,
     ledger: PrivacyLedger | None = None,
@@ -51,9 +50,8 @@ def dp_lssgd(
 ) -> FitResult:
     """Minimise by stochastic gradient descent on noisy gradients that are smoothed before each step.
 
-    Settings that are not given follow from public numbers, see
-    :func:`dperm.algorithms.defaults.minibatch.minibatch_schedule`. ``momentum=0, tail=0`` is the published
-    algorithm. Pseudo-code, guarantee and proof: :doc:`/theory/dp_lssgd`.
+    Settings that are not given follow from public numbers: :mod:`dperm.algorithms.rules`. ``momentum=0,
+    tail=0`` is the published algorithm. Pseudo-code, guarantee and proof: :doc:`/theory/dp_lssgd`.
 
     Parameters
     ----------
@@ -70,7 +68,7 @@ def dp_lssgd(
         separately, the intercept excluded. 0 is :func:`dp_sgd`.
     image_shape : sequence of ints, optional
         Shape of the image in a row, in C order, such as height and width: smoothed along each axis.
-    sampling, accountant, learn_scales : str
+    sampling, accountant, learn_scales : optional
         As for :func:`dp_sgd`.
     calibration : {"tight", "paper"}
         "paper": the noise of the paper's Theorem 1, with ``sampling="poisson"`` under ``add_or_remove`` and
@@ -117,7 +115,7 @@ def dp_lssgd(
         return _descend("dp_lssgd", run, smoother)
 
 
-@needs(private_class_weight=True)
+@needs()
 def dp_lsadam(
     objective: Objective,
     epsilon: float,
@@ -134,7 +132,7 @@ def dp_lsadam(
     image_shape: Sequence[int] | None = None,
     sampling: str = "poisson",
     accountant: str = "pld",
-    learn_scales: bool | str = "auto",
+    learn_scales: bool = False,
     calibration: str = "tight",
     neighbors: str | None = None,
     ledger: PrivacyLedger | None = None,
@@ -164,7 +162,7 @@ def dp_lsadam(
         As for :func:`dp_sgd`.
     smoothing, image_shape : optional
         As for :func:`dp_lssgd`.
-    sampling, accountant, learn_scales : str
+    sampling, accountant, learn_scales : optional
         As for :func:`dp_sgd`.
     calibration : {"tight", "paper"}
         As for :func:`dp_lssgd`.

@@ -10,16 +10,15 @@ import math
 
 from dperm.accounting import PrivacyLedger, paper
 from dperm.algorithms import settings as check
-from dperm.algorithms.defaults.minibatch import MinibatchSchedule
 from dperm.algorithms.fit import Callback, Fit, FitResult
-from dperm.algorithms.minibatch_descent import OPTIMIZERS, MinibatchRun
+from dperm.algorithms.minibatch_descent import OPTIMIZERS, MinibatchRun, MinibatchSchedule
 from dperm.algorithms.requirements import needs
 from dperm.algorithms.step_sizes import StepSize
 from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective
 
 
-@needs(private_class_weight=True)
+@needs()
 def dp_sgd(
     objective: Objective,
     epsilon: float,
@@ -35,7 +34,7 @@ def dp_sgd(
     optimizer: str = "momentum",
     sampling: str = "poisson",
     accountant: str = "pld",
-    learn_scales: bool | str = "auto",
+    learn_scales: bool = False,
     calibration: str = "tight",
     neighbors: str | None = None,
     ledger: PrivacyLedger | None = None,
@@ -44,9 +43,8 @@ def dp_sgd(
 ) -> FitResult:
     """Minimise by stochastic gradient descent on secret batches, with Gaussian noise on each gradient.
 
-    Settings that are not given follow from public numbers, see
-    :func:`dperm.algorithms.defaults.minibatch.minibatch_schedule`. ``momentum=0, tail=0`` is the published
-    algorithm. Pseudo-code, guarantee and proof: :doc:`/theory/dp_sgd`.
+    Settings that are not given follow from public numbers: :mod:`dperm.algorithms.rules`. ``momentum=0,
+    tail=0`` is the published algorithm. Pseudo-code, guarantee and proof: :doc:`/theory/dp_sgd`.
 
     Parameters
     ----------
@@ -67,10 +65,10 @@ def dp_sgd(
         ``"0.5/sqrt(t)"``; a mapping from steps to the sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a
         function of the step 1, 2, ... For Adam it is the length of a typical step in one coordinate.
     momentum : float, optional
-        Heavy-ball coefficient in [0, 1); Adam's first decay.
+        Heavy-ball coefficient in [0, 1), by default .95; Adam's first decay, by default .9.
     tail : float, optional
-        The last ``ceil(tail * (steps + 1))`` iterates are averaged, in [0, 1]; 0 returns the last one. By
-        default half of them are, and earlier ones as far back as they show no drift.
+        The last ``ceil(tail * (steps + 1))`` iterates are averaged, in [0, 1], by default .5; 0 returns the
+        last one.
     radius : float
         Project the iterates onto the ball ``||w|| <= radius``; infinite for no projection.
     optimizer : {"momentum", "adam"}
@@ -82,7 +80,7 @@ def dp_sgd(
         How costs are composed: privacy loss distributions; Renyi divergences; the moments accountant with
         moments up to 32 (Poisson, ``add_or_remove``); amplification and advanced composition, as tight as
         the method allows. Shuffled epochs are Gaussian, and exact with any of them.
-    learn_scales : {"auto", True, False}
+    learn_scales : bool
         As for :func:`dperm.algorithms.noisy_gd`; needs ``accountant="pld"``.
     calibration : {"tight", "paper"}
         "paper": published noise, for ``accountant="moments"`` and for ``"advanced_composition"`` (Lee and

@@ -5,7 +5,6 @@ Wang, Lei, Ying and Zhang 2022, Algorithm 2, with small batches as in Bassily et
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +12,7 @@ from typing import Any
 
 from dperm.accounting import PrivacyLedger, noise_multiplier, paper
 from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.sgd_calibration import noise_multiplier_after
 from dperm.algorithms import settings as check
-from dperm.algorithms.defaults import dp_sgd_gradient as defaults
-from dperm.algorithms.defaults.dp_sgd_gradient import NoisyBatches
 from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.noisy_descent import (
     NoisyDescentSchedule,
@@ -24,15 +20,13 @@ from dperm.algorithms.noisy_descent import (
     noisy_descent,
     opened,
     sampling_name,
-    start_to_learn,
 )
-from dperm.algorithms.preconditioner import Preconditioner
-from dperm.algorithms.private_scales import ScaleNoise, scale_facts
-from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.requirements import needs
+from dperm.algorithms.rules import sgd_step_size, small_batches, usual_clip
 from dperm.algorithms.settings import setting
 from dperm.algorithms.step_sizes import StepSize
 from dperm.mechanisms.random_source import RandomState, random_bits
+from dperm.objective.bounded_descent import gradient_bound
 from dperm.objective.objective import Objective
 
 
@@ -58,7 +52,6 @@ def dp_sgd_gradient(
     output: str = "average",
     noise: str = "exact",
     report_every: int | None = None,
-    learn_scales: bool | str = "auto",
     calibration: str = "tight",
     neighbors: str | None = None,
     ledger: PrivacyLedger | None = None,
@@ -78,10 +71,9 @@ def dp_sgd_gradient(
     delta : float
         Strictly between 0 and 1.
     steps : int, optional
-        T; by default 50 passes over the records, and without noise at least ``2e7`` gradients of records.
+        T; by default 50 passes over the records.
     batch_size : int, optional
-        Records per step, a fresh set of them each time; 1 in the paper. By default the power of 2 that
-        minimises a bound on the risk, from public numbers, among those with at most 100,000 steps.
+        Records per step, a fresh set of them each time; 1 in the paper, by default half of sqrt(n).
     step_size : float, str, mapping or callable, optional
         Step on the mean gradient. One number, or ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in
         ``"0.5/sqrt(t)"``; a mapping from steps to the sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a
@@ -89,9 +81,8 @@ def dp_sgd_gradient(
         ``R / sqrt(T (G^2 + d sigma^2))``, with R the radius or an estimate from `row_norm` and the target
         bound, and at most ``1 / (l2 + beta)``, with beta the smoothness or an estimate at a kink.
     clip : float, optional
-        Bound on the norm of one record's gradient; infinite where the loss itself bounds it. By default from
-        public numbers: see :func:`dperm.algorithms.defaults.rules.typical_clip`, or the longest gradient for
-        a loss that is steeper on one side; with a `radius`, the loss's bound there.
+        Bound on the norm of one record's gradient; infinite where the loss itself bounds it. By default that
+        of :mod:`dperm.algorithms.rules`; with a `radius`, the loss's bound there.
     radius : float
         Project the iterates onto ``||w|| <= radius``; infinite for no projection.
     output : {"average", "last"}
@@ -100,10 +91,6 @@ def dp_sgd_gradient(
         "float": floating-point noise, for long runs; the guarantee is idealised.
     report_every : int, optional
         Steps between two calls of `callback`; by default one pass.
-    learn_scales : {"auto", True, False}
-        Whether to spend part of the budget on a bound on the row norms, and on the mean label or the best
-        constant prediction of real targets and their distance from it, first. Clip and step size follow from
-        these, and the descent starts there; columns keep their scales. "auto": as for :func:`noisy_gd`.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 11 (``batch_size=1``, ``replace_one``, a radius) with the feasible beta
         of least noise, if there is one.
@@ -129,8 +116,7 @@ def dp_sgd_gradient(
     Notes
     -----
     All iterates are (epsilon, delta)-DP. The guarantee relies on the clip alone, not on properties of the
-    loss. Without noise the default settings end within 1e-3 of the optimum on problems of a few thousand
-    records; an unbounded slope is clipped at 20 times the slope at the weights 0.
+    loss.
 
     Examples
     --------
@@ -150,79 +136,48 @@ def dp_sgd_gradient(
         objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
         random_state=random_state, callback=callback,
     ) as fit:  # fmt: skip
-        return _dp_sgd_gradient(fit, given, learn_scales)
+        return _dp_sgd_gradient(fit, given)
 
 
-def _dp_sgd_gradient(fit: Fit, given: Mapping[str, Any], learn_scales: bool | str) -> FitResult:
-    fit.check_batch_size(given.get("batch_size", 1))
-    scales, noise = start_to_learn(fit, learn_scales, given)
-    problem = fit.problem.without(scales.together)
+def _dp_sgd_gradient(fit: Fit, given: Mapping[str, Any]) -> FitResult:
+    size, steps = small_batches(fit.n, given.get("batch_size"))
     if fit.as_published:
-        batches = _published_batches(fit, given)
-    else:
-        batches = _calibrated_batches(fit, given, problem, noise)
-    completed = functools.partial(_completed, fit, given, batches)
+        size, steps = 1, fit.n
+    steps = given.get("steps", steps)
+    fit.check_batch_size(size)
+    sigma_over_clip = _published_noise(fit, given, steps) if fit.as_published else _noise(fit, size, steps)
+    problem, radius = fit.problem, given["radius"]
+    unclipped = fit.as_published or radius < math.inf
+    clip = given.get("clip", math.inf if unclipped else usual_clip(problem))
+    clip = gradient_bound(problem.loss, problem.row_norm, radius, clip)
+    step_size = given.get("step_size") or sgd_step_size(
+        problem, steps=steps, batch_size=size, clip=clip, sigma_over_clip=sigma_over_clip, radius=radius
+    )
+    chosen = {"clip": clip, "batch_size": size, "steps": steps, "step_size": step_size}
+    schedule = DPSGDGradientSchedule(**{**given, **chosen})
     bits = random_bits(fit.spawn_source())
-    release = opened(
-        fit,
-        "dp_sgd_gradient",
-        completed(problem),
-        batches.sigma_over_clip,
-        counts=[batches.steps],
-        accountant="pld",
-        scales=noise,
-        **scale_facts(scales),
-    )
-    preconditioner = Preconditioner.unscaled(fit, release, noise, problem)
-    schedule = completed(preconditioner.problem)
+    release = opened(fit, "dp_sgd_gradient", schedule, sigma_over_clip, counts=[steps], accountant="pld")
     coef = noisy_descent(
-        fit,
-        release,
-        schedule,
-        batches.sigma_over_clip,
-        bits,
-        steps=batches.steps,
-        average=schedule.output == "average",
-        start=preconditioner.start,
+        fit, release, schedule, sigma_over_clip, bits, steps=steps, average=schedule.output == "average"
     )
-    mechanism = preconditioner.description("Gaussian noise on the sum of every batch")
-    return fit.result(coef, mechanism, n_iter=batches.steps, clip=schedule.clip)
+    return fit.result(coef, "Gaussian noise on the sum of every batch", n_iter=steps, clip=clip)
 
 
-def _completed(
-    fit: Fit, given: Mapping[str, Any], batches: NoisyBatches, problem: PublicProblem
-) -> DPSGDGradientSchedule:
-    """All settings for this problem."""
-    clip = defaults.bounded_clip(problem, given, as_published=fit.as_published)
-    size = given.get("step_size")
-    if size is None:
-        size = defaults.default_step_size(problem, clip, given["radius"], batches)[0]
-    chosen = {"clip": clip, "batch_size": batches.size, "steps": batches.steps, "step_size": size}
-    return DPSGDGradientSchedule(**{**given, **chosen})
-
-
-def _calibrated_batches(
-    fit: Fit, given: Mapping[str, Any], problem: PublicProblem, noise: ScaleNoise
-) -> NoisyBatches:
-    """Batches, steps and noise, for the batch size with the smallest bound on the risk."""
-    size = given.get("batch_size") or defaults.default_batch_size(problem, given)
-    steps = given.get("steps") or defaults.default_steps(problem, size)
+def _noise(fit: Fit, size: int, steps: int) -> float:
+    """Standard deviation of the noise on a batch's sum, relative to the clip."""
     check_calibration(fit, size, steps)
-    plan: dict[str, Any] = {
-        "batch_size": size,
-        "n_samples": fit.n,
-        "steps": steps,
-        "sampling": sampling_name(fit.neighbors),
-        "neighbors": fit.neighbors,
-    }
-    if noise.releases:
-        sigma_over_clip = noise_multiplier_after(noise.mu, fit.epsilon, fit.delta, **plan)
-    else:
-        sigma_over_clip = noise_multiplier(fit.epsilon, fit.delta, **plan)
-    return NoisyBatches(size, steps, sigma_over_clip)
+    return noise_multiplier(
+        fit.epsilon,
+        fit.delta,
+        batch_size=size,
+        n_samples=fit.n,
+        steps=steps,
+        sampling=sampling_name(fit.neighbors),
+        neighbors=fit.neighbors,
+    )
 
 
-def _published_batches(fit: Fit, given: Mapping[str, Any]) -> NoisyBatches:
+def _published_noise(fit: Fit, given: Mapping[str, Any], steps: int) -> float:
     """Theorem 11."""
     fit.check_published("dp_sgd_gradient", neighbors=None)
     replaces = fit.neighbors is Neighbours.REPLACE_ONE
@@ -230,5 +185,4 @@ def _published_batches(fit: Fit, given: Mapping[str, Any]) -> NoisyBatches:
         raise ValueError(
             "calibration='paper' is for batch_size=1, neighbors='replace_one' and a finite radius"
         )
-    count = given.get("steps", fit.n)
-    return NoisyBatches(1, count, paper.sgd_gradient(fit.epsilon, fit.delta, n_samples=fit.n, steps=count))
+    return paper.sgd_gradient(fit.epsilon, fit.delta, n_samples=fit.n, steps=steps)

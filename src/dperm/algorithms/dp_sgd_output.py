@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,10 @@ from dperm.accounting import PrivacyLedger, paper
 from dperm.accounting.budget import ScheduledBudget
 from dperm.accounting.events import GaussianRelease
 from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.permutation_sensitivity import averaged_count_sigma, count_sensitivity
-from dperm.algorithms.defaults.constants import OutputSGD
-from dperm.algorithms.defaults.dp_sgd_output import (
-    DPSGDOutputSchedule,
-    dp_sgd_output_schedule,
-    parts_of_phases,
-    with_passes_and_step_size,
-)
+from dperm.accounting.permutation_sensitivity import averaged_count_sigma, count_sensitivity, glm_kappa
+from dperm.accounting.step_size import numeric_step_size, output_step_size
+from dperm.algorithms import settings as check
+from dperm.algorithms.defaults.constants import OutputSGD, Usual
 from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.output_noise import (
     DISJOINT,
@@ -35,16 +31,42 @@ from dperm.algorithms.output_noise import (
     output_noise,
 )
 from dperm.algorithms.requirements import Needs, needs
+from dperm.algorithms.rules import curvature, distance, longest_gradient, loss_at_zero, usual_clip
+from dperm.algorithms.settings import Settings, setting
 from dperm.mechanisms.random_source import RandomState, random_bits
 from dperm.mechanisms.sampling import permutation, uniform_integers
 from dperm.objective.bounded_descent import (
+    GRADIENT_SLACK,
     BoundedDescent,
     DescentRecipe,
+    gradient_bound,
     only_the_loss_bounds_gradients,
 )
 from dperm.objective.descents import Indices, check_places
 from dperm.objective.objective import Objective
 from dperm.objective.projection import project
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPSGDOutputSchedule(Settings):
+    """Settings of :func:`dp_sgd_output`."""
+
+    passes: int = setting(check.step_count, OutputSGD.PASSES)
+    step_size: float = setting(check.positive, 1.0)
+    batch_size: int = setting(check.positive_integer, 1)
+    step_sizes: str = setting(check.one_of("constant", "decreasing"), "constant")
+    radius: float = setting(check.positive_or_infinite, math.inf)
+    clip: float = setting(check.clip_norm_or_infinite)
+    output: str = setting(check.one_of("average", "last"))
+    sampling: str = setting(check.one_of("permutation", "uniform"))
+    counts: str = setting(check.one_of("realised", "averaged"), "realised")
+    smooth_kink: bool = setting(check.boolean)
+    phases: int = setting(check.positive_integer, 1)
+
+    @property
+    def decreasing(self) -> bool:
+        """Whether steps get shorter."""
+        return self.step_sizes == "decreasing"
 
 
 @needs(convex=True, linear_prediction=True, random_access=True)
@@ -84,9 +106,8 @@ def dp_sgd_output(
     delta : float
         In [0, 1); 0 gives a pure guarantee, by norm-Laplace noise.
     passes : int, optional
-        Passes over the records; with ``sampling="uniform"`` there are ``passes * n`` steps. By default as
-        many as noticeably lower a bound on the excess risk, from public numbers: up to 20, or without noise
-        up to 2000 while these evaluate at most ``4e6`` gradients.
+        Passes over the records, by default 4, or one a phase; with ``sampling="uniform"`` there are
+        ``passes * n`` steps.
     batch_size : int
         Records per step; the last ``n mod batch_size`` are left out.
     step_size : float, optional
@@ -94,8 +115,7 @@ def dp_sgd_output(
         :func:`dperm.accounting.step_size.output_step_size`. At most ``2 / (l2 + beta)`` for a smooth loss.
     step_sizes : {"constant", "decreasing"}, optional
         "decreasing": ``min(1/(l2 + beta), 1/(l2 t))`` in step t, for smooth losses with ``l2 > 0`` and
-        permutations; the last iterate is released. The default where the ridge term is so strong that their
-        noise is harmless.
+        permutations; the last iterate is released.
     phases : int
         Number of phases. Each phase gets half of the remaining records, starts at the released weights of
         the phase before and takes steps a quarter as long. About ``log2(n)`` in the paper, with one pass; for
@@ -104,9 +124,8 @@ def dp_sgd_output(
         Project the iterates onto ``||w|| <= radius``; infinite for no projection.
     clip : float, optional
         Bound on the norm of one record's gradient; infinite where the loss bounds it, by its slope or (soft
-        margin, power) by how far descent can get from 0, which acts as a radius. By default from public
-        numbers: see :func:`dperm.algorithms.defaults.rules.typical_clip`; with decreasing steps larger, as
-        far as the noise stays harmless.
+        margin, power) by how far descent can get from 0, which acts as a radius. By default that
+        of :mod:`dperm.algorithms.rules`; none with a `radius`.
     output : {"average", "last"}, optional
         Mean of the iterates ``w_1 .. w_T`` (default for constant steps), or ``w_(T+1)``.
     sampling : {"permutation", "uniform"}, optional
@@ -144,9 +163,7 @@ def dp_sgd_output(
 
     Notes
     -----
-    Only the released weights are (epsilon, delta)-DP. Without noise the default settings end within 1e-3 of
-    the optimum on problems of a few thousand records; an unbounded slope is clipped at 20 times the slope at
-    the weights 0, and the result is still rounded to a thousandth of its sensitivity.
+    Only the released weights are (epsilon, delta)-DP.
 
     Examples
     --------
@@ -175,16 +192,15 @@ def _dp_sgd_output(fit: Fit, given: Mapping[str, Any], mechanism: str) -> FitRes
     law = _noise_law(fit, given, mechanism)
     mu = fit.epsilon / math.sqrt(objective.dimension + 1.0) if law == "norm_laplace" else fit.mu
     fit.check_batch_size(given["batch_size"])
-    refusal = Needs(smooth=True, strongly_convex=True).refusal(objective)
-    settings = dp_sgd_output_schedule(
-        fit.problem, given, mu, contracts=refusal is None, as_published=fit.as_published
-    )
-    _check_combination(fit, settings, refusal, "step_size" in given)
-    settings = with_passes_and_step_size(fit.problem, settings, given, mu)
+    settings = _completed(fit, given)
+    _check_combination(fit, settings, "step_size" in given)
+    if "step_size" not in given:
+        settings = replace(settings, step_size=_step_size(fit, settings, mu))
+    check.step_count("passes * n / batch_size", settings.passes * (fit.n // settings.batch_size))
     # 2. the secret order of the records, and how far one of them can move the result
     fit.check_size_cap()
     check_places(objective)
-    parts = parts_of_phases(_secret_order(fit, settings), settings.phases, settings.batch_size)
+    parts = _parts_of_phases(_secret_order(fit, settings), settings.phases, settings.batch_size)
     first = BoundedDescent.of(objective, _recipe(settings), parts[0])
     settings = replace(settings, step_size=first.recipe.step_size)
     noise = _noise(fit, settings, first, law)
@@ -214,9 +230,65 @@ def _dp_sgd_output(fit: Fit, given: Mapping[str, Any], mechanism: str) -> FitRes
     )
 
 
-def _check_combination(
-    fit: Fit, settings: DPSGDOutputSchedule, refusal: str | None, step_size_given: bool
-) -> None:
+def _completed(fit: Fit, given: Mapping[str, Any]) -> DPSGDOutputSchedule:
+    """The given settings and default ones, but for the step size."""
+    published = fit.as_published
+    default = {
+        "passes": 1 if given["phases"] > 1 or published else OutputSGD.PASSES,
+        "clip": math.inf if published or given["radius"] < math.inf else usual_clip(fit.problem),
+        "sampling": "uniform" if published else "permutation",
+        "smooth_kink": not published,
+        "output": "last" if given.get("step_sizes") == "decreasing" else "average",
+    }
+    return DPSGDOutputSchedule(**{**default, **given})
+
+
+def _step_size(fit: Fit, settings: DPSGDOutputSchedule, mu: float) -> float:
+    """The step size that minimises a bound on the risk, noise included."""
+    loss, row_norm, l2 = fit.problem.loss, fit.problem.row_norm, fit.problem.l2
+    smoothness = loss.smoothness(row_norm)
+    if settings.decreasing:
+        return 1.0 / (l2 + smoothness)
+    far, passes = distance(fit.problem, settings.radius), settings.passes
+    self_bounding = only_the_loss_bounds_gradients(loss, row_norm, settings.clip, settings.radius)
+    within = far if self_bounding else settings.radius
+    longest = gradient_bound(loss, row_norm, within, settings.clip) * GRADIENT_SLACK
+    if not fit.problem.private:  # the clip is far above the gradients that occur
+        longest = min(longest, longest_gradient(loss, row_norm))
+    # Of the first phase; a record contributes 1 / batch_size of its step.
+    n = fit.n // 2 if settings.phases > 1 else fit.n
+    steps, mu = max(n // settings.batch_size, 2), mu * settings.batch_size
+    if smoothness == math.inf and not (settings.smooth_kink and loss.kink_jump > 0.0):
+
+        def sensitivity(eta: float) -> float:
+            kappa = glm_kappa(loss.holder_exponent, loss.holder_slope, row_norm, eta)
+            # Steps on shared records expand distances by about this.
+            return eta * longest * (passes + 1) + OutputSGD.ROUGH * kappa * math.sqrt(steps * passes)
+
+        eta = numeric_step_size(sensitivity, far, steps * passes, longest, fit.problem.dimension, mu)
+        return min(eta, 0.5 / l2) if l2 > 0.0 else eta
+    smooth = smoothness + l2 if smoothness < math.inf else 0.0
+    kink = loss.kink_jump * row_norm
+    eta = output_step_size(
+        far, steps, passes, longest, fit.problem.dimension, mu, jump=kink, smoothness=smooth
+    )
+    # Noise of variance s^2 on each weight costs at most s^2 / 2 times the curvature.
+    least = mu * math.sqrt(2.0 * Usual.NOISE * loss_at_zero(loss) / curvature(fit.problem))
+    eta = min(eta, least / (longest * (passes + 1)))
+    return min(eta, (1.0 - 2.0**-40) / smooth) if self_bounding else eta
+
+
+def _parts_of_phases(order: Indices, phases: int, batch_size: int = 1) -> list[Indices]:
+    """Records of each phase: half of the remaining ones, in whole batches; the last phase gets the rest."""
+    parts, left = [], order
+    for _ in range(phases - 1):
+        size = left.size // (2 * batch_size) * batch_size
+        parts.append(left[:size])
+        left = left[size:]
+    return [*parts, left]
+
+
+def _check_combination(fit: Fit, settings: DPSGDOutputSchedule, step_size_given: bool) -> None:
     """Raise ValueError for incompatible settings."""
     if fit.n // settings.batch_size < 2 and settings.output == "average":
         raise ValueError("output='average' needs at least two batches: with one the average is 0")
@@ -225,6 +297,7 @@ def _check_combination(
     if settings.phases > 1:
         _check_phases(fit, settings)
     if settings.decreasing:
+        refusal = Needs(smooth=True, strongly_convex=True).refusal(fit.objective)
         if refusal is not None:
             raise ValueError(f"step_sizes='decreasing' {refusal}")
         if (settings.sampling, settings.output, step_size_given) != ("permutation", "last", False):

@@ -23,7 +23,6 @@ from dperm.accounting.budget import Budget, ScheduledBudget
 from dperm.accounting.events import GaussianRelease
 from dperm.accounting.ledger.terms import relation_of
 from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.renyi_filter import RenyiFilter
 from dperm.accounting.units import check_target, gaussian_noise_multiplier, units_as_float
 from dperm.algorithms.problem import MANY_WEIGHTS, PublicProblem
 from dperm.algorithms.settings import (
@@ -149,8 +148,13 @@ class Fit:
 
     @cached_property
     def mu(self) -> float:
-        """The target in Gaussian differential privacy; epsilon for a pure target."""
-        return gdp_mu(self.epsilon, self.delta) if self.delta > 0.0 else self.epsilon
+        """The target in Gaussian differential privacy.
+
+        For a pure one, that for which Gaussian noise on a vector has the mean square of norm-Laplace noise.
+        """
+        if self.delta == 0.0:
+            return self.epsilon / math.sqrt(self.objective.dimension + 1.0)
+        return gdp_mu(self.epsilon, self.delta)
 
     @property
     def problem(self) -> PublicProblem:
@@ -164,8 +168,6 @@ class Fit:
             own.row_norm,
             own.l2,
             self.neighbors,
-            own.fit_intercept,
-            private_class_weight=own.weighs_privately,
         )
 
     def spawn_source(self) -> Source:
@@ -274,7 +276,7 @@ class Fit:
     def open(
         self,
         name: str,
-        budget: Budget | ScheduledBudget | RenyiFilter,
+        budget: Budget | ScheduledBudget,
         schedule: Settings | None = None,
         *,
         sampling: str = "none",

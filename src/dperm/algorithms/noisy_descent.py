@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,10 +14,7 @@ from dperm.accounting.events import GaussianRelease
 from dperm.accounting.fit_costs import sampled_gaussian_cost
 from dperm.accounting.neighbours import Neighbours
 from dperm.algorithms import settings as check
-from dperm.algorithms.defaults.constants import Norms
-from dperm.algorithms.defaults.scales import ScaleShares
 from dperm.algorithms.fit import Fit
-from dperm.algorithms.private_scales import ScaleNoise, farthest_gradient, scales_to_learn
 from dperm.algorithms.settings import Settings, setting
 from dperm.algorithms.step_sizes import step_size, step_sizes
 from dperm.mechanisms.descent_batches import PoissonBatches, UniformBatches
@@ -28,7 +24,6 @@ from dperm.objective.descents import DescentPlan, check_places, descent_sum_boun
 from dperm.objective.objective import Array, Objective
 
 _LARGEST_EPSILON, _SMALLEST_DELTA = 1e4, 1e-200
-_NO_SCALES = ScaleNoise()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +36,6 @@ class NoisyDescentSchedule(Settings):
     radius: float = setting(check.positive_or_infinite, math.inf)
     noise: str = setting(check.one_of("exact", "float"), "exact", stated=False)
     report_every: int | None = setting(check.positive_integer, None, stated=False)
-
-
-def start_to_learn(
-    fit: Fit, learn_scales: bool | str, given: Mapping[str, Any]
-) -> tuple[ScaleShares, ScaleNoise]:
-    """Shares of the budget for the row norm and the start, as columns keep their scales, and their noise."""
-    scales = replace(scales_to_learn(fit, learn_scales, given), column_share=0.0)
-    if not scales.together:
-        return scales, ScaleNoise()
-    return scales, ScaleNoise.of(scales, fit.objective.loss, fit.budget(), fit.budget())
 
 
 def check_calibration(fit: Fit, batch_size: int, steps: int) -> None:
@@ -93,10 +78,8 @@ def opened(
     *,
     counts: Sequence[int],
     accountant: str,
-    scales: ScaleNoise = _NO_SCALES,
-    **facts: Any,
 ) -> Releaser:
-    """Check and charge a descent, and what is released before it.
+    """Check and charge a descent.
 
     The schedule must have a finite `clip`. The noise on the sum of a batch has the standard deviation
     ``sigma_over_clip * clip``; `accountant` is for the statement. The number of steps is one of the
@@ -108,12 +91,9 @@ def opened(
         check_places(objective)
     if schedule.radius == math.inf:
         fit.check_growth(step_sizes(schedule.step_size, steps), 0.0, schedule.clip)
-    scales.check_labels(fit)
-    for possible in _possible_clips(objective, schedule.clip, scales):
-        clip = check.clip_norm("clip", possible)
-        contribution, grid = descent_sum_bounds(objective, _plan(objective, schedule, steps, clip))
-        if schedule.noise == "exact":
-            gaussian_scale(sigma_over_clip * contribution, grid)
+    contribution, grid = descent_sum_bounds(objective, _plan(objective, schedule, steps))
+    if schedule.noise == "exact":
+        gaussian_scale(sigma_over_clip * contribution, grid)
     cost = sampled_gaussian_cost(
         sigma_over_clip,
         batch_size=schedule.batch_size,
@@ -121,19 +101,11 @@ def opened(
         steps=steps,
         sampling=sampling_name(relation),
         neighbors=relation,
-        beside=scales.mu,
         counts=counts,
     )
     each = GaussianRelease(sigma_over_clip / relation.sum_factor)
-    budget = ScheduledBudget(each, steps, accountant, cost, before=scales.releases)
-    return fit.open(name, budget, schedule, sampling=sampling_name(relation), **facts)
-
-
-def _possible_clips(objective: Objective, clip: float, scales: ScaleNoise) -> list[float]:
-    """The clip with the public bounds, or the least and the largest that learned ones may lead to."""
-    least, most = scales.slope_factors
-    clips = [Norms.LEAST * least * clip, 2.0**4 * most * clip] if scales.norms else [clip]
-    return [*clips, farthest_gradient(objective.loss, objective.row_norm)] if scales.of_targets else clips
+    budget = ScheduledBudget(each, steps, accountant, cost)
+    return fit.open(name, budget, schedule, sampling=sampling_name(relation))
 
 
 def noisy_descent(
@@ -145,11 +117,10 @@ def noisy_descent(
     *,
     steps: int,
     average: bool,
-    start: Array | None = None,
 ) -> Array:
     """Run a descent that was charged; returns the mean of the iterates (`average`), or the last one."""
     objective, relation = fit.objective, fit.neighbors
-    plan = _plan(objective, schedule, steps, schedule.clip, average=average, start=start)
+    plan = _plan(objective, schedule, steps, average=average)
     descent = stochastic_descent(objective, plan, fresh_batches(bits, relation, fit.n, plan.batch_size))
     last, mean = release.noisy_descent(
         descent,
@@ -162,12 +133,7 @@ def noisy_descent(
 
 
 def _plan(
-    objective: Objective,
-    schedule: NoisyDescentSchedule,
-    steps: int,
-    clip: float,
-    average: bool = True,
-    start: Array | None = None,
+    objective: Objective, schedule: NoisyDescentSchedule, steps: int, average: bool = True
 ) -> DescentPlan:
     sizes = step_sizes(schedule.step_size, max(steps, 1))
     return DescentPlan(
@@ -175,8 +141,7 @@ def _plan(
         steps,
         schedule.batch_size,
         lambda first, count: np.ascontiguousarray(sizes[first : first + count]),
-        clip,
+        schedule.clip,
         schedule.radius,
         average=average,
-        start=start,
     )

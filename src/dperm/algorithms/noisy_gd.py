@@ -9,27 +9,50 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dperm.accounting import PrivacyLedger
-from dperm.algorithms.defaults.noisy_gd import NoisyGDSchedule, noisy_gd_schedule
-from dperm.algorithms.defaults.rules import gathers_at_a_kink
+from dperm.algorithms import settings as check
+from dperm.algorithms.defaults.constants import Usual
 from dperm.algorithms.fit import Callback, Fit, FitResult
-from dperm.algorithms.preconditioner import Preconditioner
-from dperm.algorithms.private_scales import ScaleNoise, scale_facts, scales_to_learn
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.requirements import needs
-from dperm.algorithms.step_sizes import StepSize, shrinking, step_sizes
-from dperm.algorithms.suffix_average import average_of
+from dperm.algorithms.rules import heavy_ball_step, usual_clip, usual_steps
+from dperm.algorithms.scaled_columns import ScaledColumns, ScaleNoise
+from dperm.algorithms.settings import Settings, setting
+from dperm.algorithms.step_sizes import StepSize, step_size, step_sizes
+from dperm.algorithms.tail_average import TailAverage
 from dperm.mechanisms.random_source import RandomState
 from dperm.objective.objective import Objective
 from dperm.objective.projection import project
 
 
-@needs(private_class_weight=True)
+@dataclass(frozen=True, kw_only=True)
+class NoisyGDSchedule(Settings):
+    """Settings of :func:`noisy_gd`."""
+
+    steps: int = setting(check.step_count)
+    clip: float = setting(check.clip_norm)
+    step_size: float = setting(step_size)  # or StepSizes
+    momentum: float = setting(check.below_one, Usual.MOMENTUM)
+    tail: float = setting(check.fraction, Usual.TAIL)
+    radius: float = setting(check.positive_or_infinite, math.inf)
+
+    @classmethod
+    def of(cls, problem: PublicProblem, given: Mapping[str, Any]) -> NoisyGDSchedule:
+        """The given settings, completed by the one rule."""
+        default = {
+            "steps": usual_steps(problem),
+            "clip": usual_clip(problem),
+            "step_size": heavy_ball_step(problem),
+        }
+        return cls(**{**default, **given})
+
+
+@needs()
 def noisy_gd(
     objective: Objective,
     epsilon: float,
@@ -41,7 +64,7 @@ def noisy_gd(
     momentum: float | None = None,
     tail: float | None = None,
     radius: float = math.inf,
-    learn_scales: bool | str = "auto",
+    learn_scales: bool = False,
     calibration: str = "tight",
     neighbors: str | None = None,
     ledger: PrivacyLedger | None = None,
@@ -50,9 +73,8 @@ def noisy_gd(
 ) -> FitResult:
     """Minimise by full-batch gradient descent with Gaussian noise, and average the iterates.
 
-    Settings that are not given follow from public numbers, see
-    :func:`dperm.algorithms.defaults.noisy_gd.noisy_gd_schedule`. The notes' algorithm is ``momentum=0,
-    tail=1``. Pseudo-code, guarantee and proof: :doc:`/theory/noisy_gd`.
+    Settings that are not given follow from public numbers: :mod:`dperm.algorithms.rules`. That of the notes
+    is ``momentum=0, tail=1``. Pseudo-code, guarantee and proof: :doc:`/theory/noisy_gd`.
 
     Parameters
     ----------
@@ -69,21 +91,17 @@ def noisy_gd(
     step_size : float, str, mapping or callable, optional
         Step on the mean gradient. One number, or ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in
         ``"0.5/sqrt(t)"``; a mapping from steps to the sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a
-        function of the step 1, 2, ... The default falls linearly to 0 in the second half of the run if the
-        loss of a real target has a kink.
+        function of the step 1, 2, ...
     momentum : float, optional
-        Heavy-ball coefficient in [0, 1).
+        Heavy-ball coefficient in [0, 1); by default .95.
     tail : float, optional
-        The last ``ceil(tail * (steps + 1))`` iterates are averaged; in (0, 1]. By default half of them are,
-        and earlier ones as far back as they show no drift.
+        The last ``ceil(tail * (steps + 1))`` iterates are averaged; in (0, 1], by default .5.
     radius : float
         Project the iterates onto the ball ``||w|| <= radius``; infinite for no projection.
-    learn_scales : {"auto", True, False}
-        Whether to spend part of the budget on estimates of the column scales, the row norm and the mean
-        label, or the best constant prediction of real targets, first (for softmax scales alone). Steps are
-        then taken in coordinates in which columns have similar scales, and clip and step size follow from
-        the row norm there. "auto": what :func:`dperm.algorithms.defaults.scales.scale_shares` considers
-        worthwhile, unless a setting in the units of the data was given.
+    learn_scales : bool
+        Whether to spend 8 % of the budget, in mu^2, on a histogram of the magnitudes in each column first,
+        and to take the steps in coordinates in which columns have similar scales. Other settings are then
+        those for such columns; `clip`, `step_size` and `radius`, in the units of the data, go without.
     calibration : {"tight", "paper"}
         "paper": the notes' noise (textbook Gaussian, ``add_or_remove`` only).
     neighbors : {"add_or_remove", "replace_one"}, optional
@@ -131,36 +149,31 @@ def noisy_gd(
         return _noisy_gd(fit, given, learn_scales)
 
 
-def _noisy_gd(fit: Fit, given: Mapping[str, Any], learn_scales: bool | str) -> FitResult:
-    scales = scales_to_learn(fit, learn_scales, given)
-    problem = fit.problem.without(scales.together)
-    schedule = _schedule(given, problem)
+def _noisy_gd(fit: Fit, given: Mapping[str, Any], learn_scales: bool) -> FitResult:
     fit.check_published("noisy_gd")
     rest = fit.budget()
-    scale_noise = ScaleNoise.of(scales, fit.objective.loss, fit.budget(), rest)
-    multiplier = fit.noise_multiplier(
-        rest, schedule.steps, published=lambda: _published_multiplier(fit, schedule.steps)
-    )
+    scales = ScaleNoise.of(fit, learn_scales, given, rest)
+    schedules = [NoisyGDSchedule.of(problem, given) for problem in scales.problems(fit)]
+    steps = schedules[0].steps
+    multiplier = fit.noise_multiplier(rest, steps, published=lambda: _published_multiplier(fit, steps))
+    for schedule in schedules:
+        fit.check_gradient_noise(schedule.clip, multiplier, schedule.radius)
     if fit.as_published and fit.epsilon >= 1.0:
         fit.warn_unproved("noisy_gd", "the textbook Gaussian is proved for epsilon < 1")
-    fit.check_gradient_noise(schedule.clip, multiplier, schedule.radius)
     if schedule.radius == math.inf:
         sizes = step_sizes(schedule.step_size, schedule.steps)
         fit.check_growth(sizes, schedule.momentum, schedule.clip)
-    scale_noise.check(fit, schedule.clip, multiplier)
-    release = fit.open("noisy_gd", fit.budget(), schedule, **scale_facts(scales))
+    release = fit.open("noisy_gd", fit.budget(), schedule, **scales.facts)
 
-    preconditioner = Preconditioner.learned(fit, release, scale_noise, problem)
-    schedule = _schedule(given, preconditioner.problem)
-    objective, factors, w = fit.objective, preconditioner.factors, preconditioner.start
-    sizes = step_sizes(schedule.step_size, schedule.steps)
-    sizes = preconditioner.step_sizes(sizes, schedule.momentum, objective.l2)
-    average = average_of(schedule.steps + 1, schedule.tail, extended="tail" not in given, units=factors)
-    velocity = np.zeros_like(w)
+    there = ScaledColumns.learned(fit, release, scales)
+    schedule = NoisyGDSchedule.of(there.problem, given)
+    objective, factors = fit.objective, there.factors
+    average = TailAverage(schedule.steps + 1, schedule.tail)
+    w = velocity = np.zeros(objective.shape)
     average.add(w)
-    for t, size in enumerate(sizes, 1):
+    for t, size in enumerate(step_sizes(schedule.step_size, schedule.steps), 1):
         # 1. noisy gradient of the clipped mean loss, and of the ridge term
-        gradient_sum = preconditioner.gradient_sum(objective, w, schedule.clip, radius=schedule.radius)
+        gradient_sum = there.gradient_sum(objective, w, schedule.clip, radius=schedule.radius)
         noisy_sum = release.gaussian_sum(gradient_sum, multiplier)
         gradient = noisy_sum / fit.n + factors * objective.penalty_gradient(w)
         # 2. heavy ball and projection: post-processing
@@ -169,18 +182,7 @@ def _noisy_gd(fit: Fit, given: Mapping[str, Any], learn_scales: bool | str) -> F
         average.add(w)
         fit.report(t, w, gradient=gradient)
     mechanism = "full-batch gradient descent, Gaussian noise on each clipped gradient sum"
-    return fit.result(
-        average.mean(), preconditioner.description(mechanism), n_iter=schedule.steps, clip=schedule.clip
-    )
-
-
-def _schedule(given: Mapping[str, Any], problem: PublicProblem) -> NoisyGDSchedule:
-    """The given settings, completed by default ones."""
-    default = noisy_gd_schedule(problem)
-    chosen = dict(given)
-    if "step_size" not in given and gathers_at_a_kink(problem.loss):
-        chosen["step_size"] = shrinking(default.step_size, given.get("steps", default.steps))
-    return replace(default, **chosen)
+    return fit.result(average.mean(), there.description(mechanism), n_iter=schedule.steps, clip=schedule.clip)
 
 
 def _published_multiplier(fit: Fit, steps: int) -> float:

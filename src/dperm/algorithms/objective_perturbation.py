@@ -82,8 +82,7 @@ def objective_perturbation(
         In [0, 1). 0 gives a pure guarantee (logistic loss without a clip only).
     clip : float, optional
         Bound on the norm of one record's gradient; infinite where the loss itself bounds it, and for
-        ``delta=0``. By default from public numbers:
-        :func:`dperm.algorithms.defaults.output_perturbation.default_clip`.
+        ``delta=0``. By default that of :mod:`dperm.algorithms.rules`, or none if that needs less noise.
     calibration : {"tight", "paper"}
         "paper" (logistic loss): for delta > 0 the noise of Kifer et al. (``add_or_remove``), for ``delta =
         0`` that of Chaudhuri et al. (``replace_one``).

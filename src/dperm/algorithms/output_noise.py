@@ -10,8 +10,8 @@ from dperm.accounting.budget import Budget, ScheduledBudget
 from dperm.accounting.events import GaussianRelease, PureRelease
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
-from dperm.algorithms.defaults.output_perturbation import default_clip
 from dperm.algorithms.fit import Fit, FitResult
+from dperm.algorithms.rules import usual_clip
 from dperm.algorithms.settings import one_of
 from dperm.mechanisms.noise import check_norm_laplace, gaussian_scale
 from dperm.mechanisms.release import Releaser
@@ -32,10 +32,14 @@ LAWS = {"gaussian": "Gaussian", "norm_laplace": "norm-Laplace"}
 
 
 def clip_for(fit: Fit) -> float:
-    """The clip of a fit for which none is given; published algorithms have none."""
+    """The clip of a fit for which none is given; infinite if the loss bounds gradients as well.
+
+    Published algorithms have none.
+    """
     if fit.as_published:
         return math.inf
-    return default_clip(fit.objective, fit.epsilon, fit.delta, fit.neighbors)
+    clip = usual_clip(fit.problem)
+    return clip if clip < fit.objective.loss.lipschitz(fit.objective.row_norm) else math.inf
 
 
 def add_or_remove_note(relation: Neighbours) -> tuple[str, ...]:

@@ -6,16 +6,15 @@ Zhang, Zheng, Mou and Wang, IJCAI 2017, Algorithm 1, with a tighter sensitivity.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 from dperm.accounting import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
+from dperm.accounting.norm_laplace import gaussian_or_norm_laplace
 from dperm.accounting.paper.baselines import output_perturbation, smooth_erm_sensitivity
-from dperm.algorithms.defaults.output_perturbation import (
-    OutputPerturbationSchedule,
-    output_perturbation_schedule,
-)
+from dperm.algorithms import settings as check
+from dperm.algorithms.defaults.constants import Usual
 from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.output_noise import (
     OutputNoise,
@@ -26,9 +25,21 @@ from dperm.algorithms.output_noise import (
     published_noise,
 )
 from dperm.algorithms.requirements import needs
+from dperm.algorithms.rules import distance
+from dperm.algorithms.settings import Settings, setting
 from dperm.mechanisms.random_source import RandomState
 from dperm.objective.bounded_training import GradientDescent, PublicConstants, released_sensitivity
 from dperm.objective.objective import Objective
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputPerturbationSchedule(Settings):
+    """Settings of :func:`output_perturbation_gd`."""
+
+    steps: int = setting(check.step_count)
+    step_size: float = setting(check.positive)
+    radius: float = setting(check.positive_or_infinite, math.inf)
+    clip: float = setting(check.clip_norm_or_infinite)
 
 
 @needs(convex=True, smooth=True, linear_prediction=True)
@@ -50,9 +61,8 @@ def output_perturbation_gd(
 ) -> FitResult:
     """Train by full-batch gradient descent without noise, in secret, and publish a noisy result.
 
-    Settings that are not given follow from public numbers, see
-    :func:`dperm.algorithms.defaults.output_perturbation.output_perturbation_schedule`. Pseudo-code, guarantee
-    and proof: :doc:`/theory/output_perturbation_gd`.
+    Settings that are not given follow from public numbers. Pseudo-code, guarantee and proof:
+    :doc:`/theory/output_perturbation_gd`.
 
     Parameters
     ----------
@@ -63,14 +73,14 @@ def output_perturbation_gd(
     delta : float
         In [0, 1); 0 gives a pure guarantee, by norm-Laplace noise.
     steps : int, optional
-        Number of gradient steps.
+        Number of gradient steps; by default those after which noise would cost more than they gain.
     step_size : float, optional
-        Constant step on the mean objective, in (0, 2/(l2 + beta)].
+        Constant step on the mean objective, in (0, 2/(l2 + beta)], by default at most half of that.
     radius : float
         Radius of the ball that iterates are projected onto; infinite for no projection.
     clip : float, optional
         Bound on the norm of one record's gradient; infinite where the loss itself bounds it (in the ball).
-        By default from public numbers: :func:`dperm.algorithms.defaults.output_perturbation.default_clip`.
+        By default that of :mod:`dperm.algorithms.rules`.
     mechanism : {"auto", "gaussian", "norm_laplace"}
         "auto": whichever has the smaller mean square error. In few dimensions that is norm-Laplace noise,
         which spends no delta.
@@ -131,23 +141,27 @@ def output_perturbation_gd(
 
 
 def _training(fit: Fit, given: dict[str, Any]) -> GradientDescent:
-    """What is run; without a default clip where that does not lower the sensitivity."""
-    objective, default_clip = fit.objective, "clip" not in given
+    """What is run.
+
+    The time ``t = steps * step_size`` minimises ``D^2/(2 t) + beta E||z||^2/(2 d)``: the suboptimality of
+    gradient descent towards a point at distance D, plus what noise z for time t costs under a Hessian of
+    trace at most beta. A ridge term on every weight makes more than ``log(n) / l2`` pointless.
+    """
     given = {"clip": clip_for(fit)} | given
-    bounds = {"radius": given["radius"], "clip": given["clip"]}
-    default = OutputPerturbationSchedule(steps=1, step_size=1.0, **bounds)
-    if not {"steps", "step_size"} <= given.keys():
-        default = output_perturbation_schedule(objective, fit.epsilon, fit.delta, **bounds)
-    schedule = replace(default, **given)
-    c = PublicConstants.of(objective, **bounds)
+    c = PublicConstants.of(fit.objective, radius=given["radius"], clip=given["clip"])
+    noise = gaussian_or_norm_laplace(fit.epsilon, fit.delta, c.dimension, 2.0 * c.lipschitz / c.n)
+    of_noise = c.beta * noise.mean_square(c.dimension) / c.dimension  # twice what it costs, for t = 1
+    far, most = distance(fit.problem, given["radius"]), Usual.MOST_SECRET_STEPS
+    time = (far**2 / (2.0 * of_noise)) ** (1.0 / 3.0) if of_noise > 0.0 else math.inf
+    if c.strong > 0.0:
+        time = min(time, math.log(c.n + 1.0) / c.strong)
+    step = min(1.0 / (c.l2 + c.beta), time)
+    default = {"steps": max(1, round(min(time / step, most))), "step_size": step}
+    schedule = OutputPerturbationSchedule(**{**default, **given})
     if schedule.step_size * (c.l2 + c.beta) > 2.0:
         limit = 2.0 / (c.l2 + c.beta)
         raise ValueError(f"step_size must be at most 2/(l2 + beta) = {limit:.6g}, got {schedule.step_size!r}")
-    clipped = GradientDescent(schedule.steps, schedule.step_size, schedule.radius, schedule.clip)
-    if default_clip and objective.loss.lipschitz(objective.row_norm, schedule.radius) < math.inf:
-        unclipped = replace(clipped, clip=math.inf)
-        return min(unclipped, clipped, key=lambda each: each.sensitivity(objective, fit.neighbors))
-    return clipped
+    return GradientDescent(schedule.steps, schedule.step_size, schedule.radius, schedule.clip)
 
 
 def _published_noise(fit: Fit, training: GradientDescent, mechanism: str) -> OutputNoise:

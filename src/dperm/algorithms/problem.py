@@ -25,11 +25,6 @@ class PublicProblem:
     row_norm: float  # bound on the norm of a row
     l2: float = 0.0
     neighbors: Neighbours = Neighbours.ADD_OR_REMOVE
-    intercept: bool = False  # whether one of the weights is an intercept
-    target_scale: float = math.inf  # spread of real targets about their best constant, if it is known
-    start_penalty: float = 0.0  # ridge term at the start of the descent
-    tight_row_norm: bool = False  # whether many rows are known to have a norm close to the bound
-    private_class_weight: bool = False  # whether noisy class frequencies are released first
 
     @property
     def signal(self) -> float:
@@ -51,7 +46,3 @@ class PublicProblem:
         """
         mu = self.mu / self.neighbors.sum_factor
         return replace(self, mu=mu, neighbors=Neighbours.ADD_OR_REMOVE)
-
-    def without(self, fraction: float) -> Self:
-        """The problem after a fraction of the budget, in mu^2, was spent."""
-        return replace(self, mu=self.mu * math.sqrt(1.0 - fraction))

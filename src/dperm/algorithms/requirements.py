@@ -41,8 +41,7 @@ class Needs:
         loss, row_norm = objective.loss, objective.row_norm
         if objective.weighs_privately and not self.private_class_weight:
             return (
-                "does not release the frequencies of the classes: for class_weight='private' use noisy_gd, "
-                "whitened_gd, dp_sgd or dp_agd"
+                "does not release the frequencies of the classes: for class_weight='private' use whitened_gd"
             )
         if self.unweighted and objective.weights is not None:
             return "takes no weights of records or classes: use noisy_gd, whitened_gd or dp_sgd"

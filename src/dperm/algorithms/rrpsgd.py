@@ -15,20 +15,16 @@ from dperm.accounting import PrivacyLedger, paper
 from dperm.accounting.neighbours import Neighbours
 from dperm.accounting.random_rounds import largest_rounds, random_round_noise_multiplier
 from dperm.algorithms import settings as check
-from dperm.algorithms.defaults import rrpsgd as defaults
-from dperm.algorithms.defaults.constants import RandomRounds
 from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.noisy_descent import (
     NoisyDescentSchedule,
     check_calibration,
     noisy_descent,
     opened,
-    start_to_learn,
 )
-from dperm.algorithms.preconditioner import Preconditioner
-from dperm.algorithms.private_scales import ScaleNoise, scale_facts
 from dperm.algorithms.problem import PublicProblem
 from dperm.algorithms.requirements import needs
+from dperm.algorithms.rules import sgd_step_size, small_batches, usual_clip
 from dperm.algorithms.settings import setting
 from dperm.algorithms.step_sizes import StepSize, StepSizes, step_sizes
 from dperm.mechanisms.random_source import RandomState, random_bits
@@ -47,6 +43,10 @@ class RRPSGDSchedule(NoisyDescentSchedule):
     burn_in: float = setting(check.below_one)
 
 
+#: Default burn-in: an R among the first rounds leaves the weights near the start.
+_BURN_IN = 0.5
+
+
 @needs(smooth=True, linear_prediction=True, random_access=True)
 def rrpsgd(
     objective: Objective,
@@ -61,7 +61,6 @@ def rrpsgd(
     radius: float = math.inf,
     noise: str = "exact",
     report_every: int | None = None,
-    learn_scales: bool | str = "auto",
     calibration: str = "tight",
     neighbors: str | None = None,
     ledger: PrivacyLedger | None = None,
@@ -81,33 +80,27 @@ def rrpsgd(
     delta : float
         Strictly between 0 and 1.
     rounds : int, optional
-        Largest number of rounds N, at least 2; n^2 in the paper. By default 80 passes over the records, or 20
-        with a batch size of 1, and no more than n^2; without noise at least ``1e8`` gradients of records. For
-        ``10^9`` rounds and more raise :data:`dperm.algorithms.settings.MAX_STEPS`.
+        Largest number of rounds N, at least 2; n^2 in the paper, by default 50 passes over the records,
+        at most n^2. For ``10^9`` rounds and more raise :data:`dperm.algorithms.settings.MAX_STEPS`.
     burn_in : float, optional
         Portion of the rounds, from the first on, that R is not drawn from; in [0, 1). 0 in the paper, by
         default 0.5: an R among the first rounds leaves the weights near the start.
     batch_size : int, optional
-        Records per step, 1 in the paper; by default ``sqrt(n)/2``, and without noise up to 64.
+        Records per step, 1 in the paper; by default ``sqrt(n)/2``.
     step_size : float, str, mapping or callable, optional
         Step on the mean gradient. One number, or ``"c/t"`` or ``"c/sqrt(t)"`` for a number c, as in
         ``"0.5/sqrt(t)"``; a mapping from steps to the sizes from there on, ``{1: 0.5, 1000: 0.05}``; or a
         function of the step 1, 2, ... Below ``2 / (l2 + beta)``. By default it minimises a bound on the
-        risk.
+        risk: ``min(1 / (l2 + beta), R / sqrt(N (G^2 + d sigma^2)))``.
     clip : float, optional
-        Bound on the norm of one record's gradient. By default 0.6 times
-        :func:`dperm.algorithms.defaults.rules.typical_clip`, or once for labels if the row norm is learned,
-        and for real targets at least as much as a ridge term keeps harmless; with ``calibration="paper"`` the
-        loss's Lipschitz constant, and without noise that or, if there is none, 20 times the slope at the
-        weights 0.
+        Bound on the norm of one record's gradient. By default that of :mod:`dperm.algorithms.rules`; with
+        ``calibration="paper"`` or a `radius` the loss's Lipschitz constant.
     radius : float
         Project the iterates onto ``||w|| <= radius``; infinite for no projection.
     noise : {"exact", "float"}
         "float": floating-point noise, for long runs; the guarantee is idealised.
     report_every : int, optional
         Steps between two calls of `callback`; by default one pass.
-    learn_scales : {"auto", True, False}
-        As for :func:`dperm.algorithms.dp_sgd_gradient`.
     calibration : {"tight", "paper"}
         "paper": the noise of Theorem 4 (``batch_size=1``, ``replace_one``, no burn-in), if the claim holds.
     neighbors : {"add_or_remove", "replace_one"}, optional
@@ -136,8 +129,6 @@ def rrpsgd(
     for constant steps (Ghadimi and Lan 2013), and 0 during the burn-in. R and all iterates may be published.
     The guarantee holds on average over R, not given R, and so does the cost: a ledger is charged first, and
     then R is drawn, so that nothing that others may spend depends on R.
-    Without noise the default settings end within 1e-3 of the optimum, or near a stationary point, if the loss
-    is not convex. Without a burn-in they do not where R is among the first few per cent of N.
 
     Examples
     --------
@@ -157,62 +148,52 @@ def rrpsgd(
         objective, epsilon, delta, calibration=calibration, neighbors=neighbors, ledger=ledger,
         random_state=random_state, callback=callback,
     ) as fit:  # fmt: skip
-        return _rrpsgd(fit, given, learn_scales)
+        return _rrpsgd(fit, given)
 
 
-def _rrpsgd(fit: Fit, given: dict[str, Any], learn_scales: bool | str) -> FitResult:
-    scales, noise = start_to_learn(fit, learn_scales, given)
-    given = {"burn_in": 0.0 if fit.as_published else RandomRounds.BURN_IN, **given}
-    if "batch_size" not in given:
-        given["batch_size"] = 1 if fit.as_published else defaults.default_batch_size(fit.problem)
+def _rrpsgd(fit: Fit, given: dict[str, Any]) -> FitResult:
+    given = {"burn_in": 0.0 if fit.as_published else _BURN_IN, **given}
+    size, rounds = small_batches(fit.n, 1 if fit.as_published else given.get("batch_size"))
+    given = {"batch_size": size, "rounds": min(rounds, fit.n**2), **given}
     fit.check_batch_size(given["batch_size"])
-    given = {"rounds": defaults.default_rounds(fit.problem, given["batch_size"]), **given}
     if given["rounds"] < 2:
         raise ValueError(
             f"rounds must be at least 2, got {given['rounds']}: their number is drawn from 0 to rounds - 1"
         )
-    problem = fit.problem.without(scales.together)
     law = _RoundLaw.of(fit.problem, given)
-    sigma_over_clip = _sigma_over_clip(fit, given, law, noise)
+    sigma_over_clip = _sigma_over_clip(fit, given, law)
+    schedule = _completed(fit, given, sigma_over_clip)
     bits = random_bits(fit.spawn_source())
     release = opened(
         fit,
         "rrpsgd",
-        _completed(fit, given, sigma_over_clip, problem),
+        schedule,
         sigma_over_clip,
         counts=law.counts(),
         accountant="pld, averaged over the random number of rounds",
-        scales=noise,
-        **scale_facts(scales),
     )
     steps = law.draw(bits) - 1  # only now: what is charged holds on average over R, not given R
-    preconditioner = Preconditioner.unscaled(fit, release, noise, problem)
-    schedule = _completed(fit, given, sigma_over_clip, preconditioner.problem)
-    coef = noisy_descent(
-        fit, release, schedule, sigma_over_clip, bits, steps=steps, average=False, start=preconditioner.start
-    )
+    coef = noisy_descent(fit, release, schedule, sigma_over_clip, bits, steps=steps, average=False)
     mechanism = "Gaussian noise on the sum of every batch; random number of rounds"
-    return fit.result(coef, preconditioner.description(mechanism), n_iter=steps, clip=schedule.clip)
+    return fit.result(coef, mechanism, n_iter=steps, clip=schedule.clip)
 
 
-def _completed(
-    fit: Fit, given: Mapping[str, Any], sigma_over_clip: float, problem: PublicProblem
-) -> RRPSGDSchedule:
-    """All settings for this problem."""
-    radius, clip = given["radius"], given.get("clip")
-    if clip is None:
-        clip = math.inf if fit.as_published else defaults.default_clip(problem, radius)
+def _completed(fit: Fit, given: Mapping[str, Any], sigma_over_clip: float) -> RRPSGDSchedule:
+    """The given settings, completed by the one rule."""
+    problem, radius = fit.problem, given["radius"]
+    unclipped = fit.as_published or radius < math.inf
+    clip = given.get("clip", math.inf if unclipped else usual_clip(problem))
     clip = gradient_bound(problem.loss, problem.row_norm, radius, clip)
-    size = given.get("step_size")
-    if size is None:
-        size = defaults.default_step_size(
-            problem,
-            rounds=given["rounds"],
-            batch_size=given["batch_size"],
-            clip=clip,
-            radius=radius,
-            sigma_over_clip=sigma_over_clip,
-        )
+    size = given.get("step_size") or sgd_step_size(
+        problem,
+        steps=given["rounds"],
+        batch_size=given["batch_size"],
+        clip=clip,
+        sigma_over_clip=sigma_over_clip,
+        radius=radius,
+    )
+    if "step_size" not in given:
+        size = min(size, 1.0 / (problem.loss.smoothness(problem.row_norm) + problem.l2))
     return RRPSGDSchedule(**{**given, "clip": clip, "step_size": size})
 
 
@@ -257,19 +238,16 @@ class _RoundLaw(NamedTuple):
         return 1 + int(np.searchsorted(below, float(drawn), side="right"))
 
 
-def _sigma_over_clip(fit: Fit, given: Mapping[str, Any], law: _RoundLaw, noise: ScaleNoise) -> float:
+def _sigma_over_clip(fit: Fit, given: Mapping[str, Any], law: _RoundLaw) -> float:
     """Standard deviation of the noise on a batch's sum, relative to the clip."""
     fit.check_published("rrpsgd", neighbors=None)
     batch_size, rounds = given["batch_size"], given["rounds"]
     if not fit.as_published:
         check_calibration(fit, batch_size, rounds - 1)
         plan = fit.epsilon, fit.delta, fit.n, batch_size, rounds
-        relation, after = fit.neighbors, noise.mu
         if law.weights is None:
-            return _cached_noise_multiplier(*plan, neighbors=relation, first_round=law.first, after=after)
-        return random_round_noise_multiplier(
-            *plan, neighbors=relation, round_weights=law.weights, after=after
-        )
+            return _cached_noise_multiplier(*plan, neighbors=fit.neighbors, first_round=law.first)
+        return random_round_noise_multiplier(*plan, neighbors=fit.neighbors, round_weights=law.weights)
     one = batch_size == 1 and given["burn_in"] == 0.0
     if not one or rounds > fit.n**2 or fit.neighbors is not Neighbours.REPLACE_ONE:
         raise ValueError(

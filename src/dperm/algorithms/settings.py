@@ -127,6 +127,15 @@ def boolean(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def boolean_or_auto(name: str, value: Any) -> bool | str:
+    """True, False or "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return value
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True, False or 'auto', got {value!r}")
+    return bool(value)
+
+
 def one_of(*choices: str) -> Check[str]:
     """A check for one of these strings."""
 

@@ -19,7 +19,6 @@ from dperm.accounting.units import gaussian_noise_multiplier
 from dperm.algorithms import settings as check
 from dperm.algorithms.defaults.constants import Momentum, Profile
 from dperm.algorithms.defaults.constants import WhitenedGD as Default
-from dperm.algorithms.defaults.scales import learn_scales_choice
 from dperm.algorithms.fit import Callback, Fit, FitResult
 from dperm.algorithms.problem import MANY_WEIGHTS
 from dperm.algorithms.profile import (
@@ -127,7 +126,7 @@ def whitened_gd(
     array([ 1., -1.])
     """
     given = WhitenedGDSchedule.checked(steps=steps, clip=clip, step_size=step_size)
-    learn = learn_scales_choice("learn_scales", learn_scales)
+    learn = check.boolean_or_auto("learn_scales", learn_scales)
     with Fit(
         objective, epsilon, delta, neighbors=neighbors, ledger=ledger, random_state=random_state,
         callback=callback,
@@ -141,7 +140,7 @@ def whitened_gd(
             "steps": round(min(max(Default.STEPS_PER_SIGNAL * signal, Default.STEPS[0]), Default.STEPS[1])),
             "clip": max(min(high, math.sqrt(signal / Default.CLIP_SIGNAL)), low),
         }
-        schedule = WhitenedGDSchedule(**(default | given))
+        schedule = WhitenedGDSchedule(**{**default, **given})
         return _descent(fit, schedule, _Noise.of(fit, shares, schedule), signal)
 
 

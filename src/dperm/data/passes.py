@@ -204,14 +204,13 @@ class CoordinateLossSums(Pass):
     loss_spec: LossSpec
     w: Array
     stride: float
-    intercept_stride: float
     clip: float
     grid: float
     multiplies_rows = True
 
     def over_rows(self, rows: KernelRows, n_threads: int) -> Integers:
         """The sums."""
-        strides = self.stride, self.intercept_stride
+        strides = self.stride, self.stride  # along columns and along the intercept
         return rows.coordinate_loss_sums(self.loss_spec, self.w, *strides, self.clip, self.grid, n_threads)
 
 
@@ -328,57 +327,8 @@ class TargetPass(Pass):
         raise NotImplementedError
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class SlopeSum(TargetPass):
-    """Sum of the clipped slopes of the loss at the same prediction for all records, shape ``(1,)``."""
-
-    derivative: Callable[[float, NDArray[Any]], Array]  # of the loss, in the prediction
-    prediction: float
-    clip: float  # on the grid
-    grid: float
-    largest_weight: float = 1.0
-
-    def over_targets(self, targets: NDArray[Any], counts: Integers, weights: Array | None) -> Integers:
-        """Sum of slopes, rounded to the grid, times multiplicities."""
-        slopes = self.derivative(self.prediction, targets.astype(np.float64))  # the clip may not be a float32
-        clipped = np.fmax(np.fmin(slopes, self.clip), -self.clip)  # a number even for NaN, from an overflow
-        if weights is not None:
-            clipped *= np.fmin(weights / self.largest_weight, 1.0)
-        rounded = np.rint(clipped / self.grid)
-        return np.array([np.dot(rounded.astype(np.int64), counts)], dtype=np.int64)
-
-
 #: Grid of the weight of a record in a histogram, as a fraction of the largest: 2^50 records fit.
 WEIGHT_GRID = 2.0**-12
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class DistanceCounts(TargetPass):
-    """Histogram of the distances of the targets from a prediction, in bins of a factor of ``sqrt(2)``.
-
-    Attributes
-    ----------
-    farthest : float
-        Upper end of the first bin, which counts larger distances, too; the last one counts all smaller ones.
-    """
-
-    prediction: float
-    farthest: float
-    n_bins: int
-    largest_weight: float | None = None
-
-    def over_targets(self, targets: NDArray[Any], counts: Integers, weights: Array | None) -> Integers:
-        """Sum of multiplicities for each bin; with a `largest_weight`, of weights on `WEIGHT_GRID`."""
-        distances = np.abs(targets.astype(np.float64) - self.prediction) / self.farthest
-        with np.errstate(divide="ignore"):
-            places = -2.0 * np.log2(distances)
-        bins = np.fmax(np.fmin(places, self.n_bins - 1.0), 0.0).astype(np.int64)
-        if self.largest_weight is not None:
-            fractions = np.ones(len(bins)) if weights is None else np.fmin(weights / self.largest_weight, 1.0)
-            totals = np.zeros(self.n_bins, dtype=np.int64)
-            np.add.at(totals, bins, np.floor(fractions / WEIGHT_GRID).astype(np.int64) * counts)
-            return totals
-        return np.bincount(bins, weights=counts, minlength=self.n_bins).astype(np.int64)  # below 2^53
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -67,10 +67,9 @@ class LogisticRegression(WithStandardErrors, PrivateLinearClassifier):
     calibration : {"tight", "paper"}, default="tight"
         "paper" uses the noise that the algorithm's authors published.
     learn_scales : {"auto", True, False}, default="auto"
-        Whether to spend part of the budget on estimating the scales of the columns, the norm of the rows and
-        the mean label, or the best constant prediction of real targets and their distance from it, first:
-        loose bounds then cost little, and so do targets far from 0. "auto": if public numbers say that it is
-        worthwhile. True: requires a solver that supports it; see :func:`dperm.algorithms.noisy_gd`.
+        Whether to spend part of the budget on the scales of the columns first. "auto" leaves it to the
+        default solver, see :func:`dperm.algorithms.whitened_gd`; others learn scales if True is given and
+        they can, see :func:`dperm.algorithms.noisy_gd`.
     solver_options : dict, optional
         Further keyword arguments of the solver, see :mod:`dperm.algorithms`.
     ledger : PrivacyLedger, optional
@@ -246,10 +245,9 @@ class LinearSVC(PrivateLinearClassifier):
     calibration : {"tight", "paper"}, default="tight"
         "paper" uses the noise that the algorithm's authors published.
     learn_scales : {"auto", True, False}, default="auto"
-        Whether to spend part of the budget on estimating the scales of the columns, the norm of the rows and
-        the mean label, or the best constant prediction of real targets and their distance from it, first:
-        loose bounds then cost little, and so do targets far from 0. "auto": if public numbers say that it is
-        worthwhile. True: requires a solver that supports it; see :func:`dperm.algorithms.noisy_gd`.
+        Whether to spend part of the budget on the scales of the columns first. "auto" leaves it to the
+        default solver, see :func:`dperm.algorithms.whitened_gd`; others learn scales if True is given and
+        they can, see :func:`dperm.algorithms.noisy_gd`.
     solver_options : dict, optional
         Further keyword arguments of the solver, see :mod:`dperm.algorithms`.
     ledger : PrivacyLedger, optional

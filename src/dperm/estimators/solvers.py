@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 from dperm import algorithms
 from dperm._progress import log, progress
 from dperm.accounting.neighbours import Neighbours
-from dperm.algorithms.defaults.scales import learn_scales_choice
 from dperm.algorithms.fit import FitResult
-from dperm.algorithms.settings import close
+from dperm.algorithms.settings import boolean_or_auto, close
 from dperm.estimators.input_checks import check_options
 from dperm.losses import Loss
 from dperm.objective.objective import Objective
@@ -215,7 +214,7 @@ def _refusal(name: str, objective: Objective) -> str | None:
 def _accepted(name: str, common: Mapping[str, Any]) -> dict[str, Any]:
     """The common keywords that the solver accepts; the others must have their default values."""
     known = _parameters(name)
-    learn_scales = learn_scales_choice("learn_scales", common["learn_scales"])
+    learn_scales = boolean_or_auto("learn_scales", common["learn_scales"])
     if "learn_scales" not in known and learn_scales is True:
         able = ", ".join(repr(each) for each in SOLVERS if "learn_scales" in _parameters(each))
         raise ValueError(
@@ -223,6 +222,8 @@ def _accepted(name: str, common: Mapping[str, Any]) -> dict[str, Any]:
         )
     if "calibration" not in known and common["calibration"] != "tight":
         raise ValueError(f"solver={name!r} has one calibration only: leave calibration='tight'")
+    if name != "whitened_gd":
+        common = {**common, "learn_scales": learn_scales is True}
     return {keyword: value for keyword, value in common.items() if keyword in known}
 
 

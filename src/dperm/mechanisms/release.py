@@ -22,7 +22,6 @@ from dperm.accounting.events import (
 )
 from dperm.accounting.ledger.privacy_ledger import PrivacyLedger
 from dperm.accounting.neighbours import Neighbours
-from dperm.accounting.renyi_filter import RenyiFilter
 from dperm.errors import SeededNoiseWarning, warn_caller
 from dperm.mechanisms.batches import SecretBatches
 from dperm.mechanisms.hooks import draws_ahead, samplers, watched
@@ -56,7 +55,7 @@ class Releaser:
     ----------
     epsilon, delta : float
         Guarantee of the whole fit; ``epsilon = inf`` draws no noise and protects nothing.
-    budget : Budget, ScheduledBudget or RenyiFilter
+    budget : Budget or ScheduledBudget
         Budget of the releases of this fit; using it up must be (epsilon, delta)-DP.
     neighbors : {"add_or_remove", "replace_one"}
         Neighbouring relation.
@@ -87,7 +86,7 @@ class Releaser:
         self,
         epsilon: float,
         delta: float,
-        budget: Budget | ScheduledBudget | RenyiFilter,
+        budget: Budget | ScheduledBudget,
         *,
         neighbors: Neighbours | str,
         ledger: PrivacyLedger | None,

@@ -9,16 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from dperm.data.passes import (
     WEIGHT_GRID,
-    DistanceCounts,
     MagnitudeCounts,
     NormCounts,
-    SlopeSum,
     TargetCounts,
 )
-from dperm.losses.weighted import unweighted
 from dperm.objective import moments
-from dperm.objective.arguments import clip_bound, finite_number, real_array
-from dperm.objective.exact_sums import DOUBLE_BITS, SumBounds
+from dperm.objective.arguments import real_array
 from dperm.objective.hooks import private_sum
 from dperm.objective.objective import Objective
 from dperm.private_values.bounded import Bounded
@@ -43,99 +39,6 @@ def label_sum(objective: Objective) -> Bounded:
         raise TypeError(f"the targets of the {objective.loss.name} loss are not labels")
     negative, positive = objective._run(TargetCounts(np.zeros(1)))
     return Bounded(np.array([positive - negative]), grid=1.0, add_or_remove=1.0)
-
-
-@private_sum
-def slope_sum(objective: Objective, prediction: float, clip: float) -> Bounded:
-    """``sum_i max(-clip, min(loss'(p, y_i), clip))`` over the finite records, shape ``(1,)``.
-
-    The derivative, in the weight of the intercept, of the sum of losses of the same prediction p for
-    every record. A record of weight v counts v over the largest weight. It reads nothing but the targets.
-
-    Parameters
-    ----------
-    prediction : float
-        Finite.
-    clip : float
-        Positive bound on the slope of one record.
-
-    Returns
-    -------
-    Bounded
-        Each record adds a number in ``[-clip, clip]``, a multiple of the grid.
-
-    Raises
-    ------
-    TypeError
-        For softmax, which has one prediction per class.
-    ValueError
-        If the prediction is not finite, or the clip out of range.
-
-    Examples
-    --------
-    >>> from dperm import Objective
-    >>> from dperm.mechanisms import release_without_privacy
-    >>> objective = Objective("squared_error", [[0.5], [-1.0], [0.2]], [1.0, 2.0, 5.0])
-    >>> release_without_privacy(slope_sum(objective, 2.0, clip=1.0))  # slopes 1, 0 and -3
-    NOT PRIVATE ([0.])
-    """
-    if objective.loss.n_classes is not None:
-        raise TypeError(f"the {objective.loss.name} loss has one prediction per class")
-    prediction = finite_number("prediction", prediction)
-    bounds = slope_bounds(objective, clip)
-    objective._check_overflow(DOUBLE_BITS)
-    largest = 1.0 if objective.weights is None else objective.weights.largest
-    derivative = unweighted(objective.loss).derivative
-    sums = SlopeSum(derivative, prediction, bounds.inner_clip, bounds.grid, largest)
-    return bounds.of(objective._run(sums))
-
-
-def slope_bounds(objective: Objective, clip: float) -> SumBounds:
-    """Bounds of :func:`slope_sum`, from public numbers alone."""
-    return objective._exact.slopes(clip_bound(clip))
-
-
-@private_sum
-def distance_counts(objective: Objective, prediction: float, n_bins: int) -> Bounded:
-    """Histogram of the distances of the finite records' targets from a prediction, shape ``(n_bins,)``.
-
-    The ends of the bins fall by factors of ``sqrt(2)`` from twice the bound on the targets; the last bin
-    counts all smaller distances.
-
-    Parameters
-    ----------
-    prediction : float
-        Finite.
-    n_bins : int
-
-    Returns
-    -------
-    Bounded
-        Each record adds 1 to one bin, a record of weight v adds v over the largest weight, rounded down.
-
-    Raises
-    ------
-    TypeError
-        If there is no public bound on the targets.
-    ValueError
-        If the prediction is not finite.
-
-    Examples
-    --------
-    >>> from dperm import Objective
-    >>> from dperm.losses import Huber
-    >>> from dperm.mechanisms import release_without_privacy
-    >>> objective = Objective(Huber(target_bound=4.0), [[0.5], [-1.0], [0.2]], [1.0, 2.0, -3.0])
-    >>> release_without_privacy(distance_counts(objective, 1.0, 8))  # distances 0, 1 and 4
-    NOT PRIVATE ([0., 0., 1., 0., 0., 0., 1., 1.])
-    """
-    if objective.loss.classification or objective.loss.target_bound == math.inf:
-        raise TypeError(f"the targets of the {objective.loss.name} loss have no public bound")
-    prediction = finite_number("prediction", prediction)
-    weights = objective.weights
-    largest, grid = (None, 1.0) if weights is None else (weights.largest, WEIGHT_GRID)
-    counts = DistanceCounts(prediction, 2.0 * objective.loss.target_bound, n_bins, largest)
-    return _histogram(objective._run(counts), grid)
 
 
 @private_sum

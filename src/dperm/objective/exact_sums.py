@@ -154,26 +154,13 @@ class ExactSums:
 
     def losses(self, clip: float) -> SumBounds:
         """Bounds of sums of clipped losses; the clip is rounded down to the grid."""
-        return self._on_grid(clip, self.finest)
-
-    def slopes(self, clip: float) -> SumBounds:
-        """Bounds of sums of clipped slopes in the prediction, computed in double precision."""
-        return self._on_grid(clip, DOUBLE_BITS)
-
-    def _on_grid(self, clip: float, finest: int) -> SumBounds:
-        """Bounds of sums of numbers of at most the clip, which is rounded down to the grid."""
-        grid = sum_grid(clip, self.n_public, finest)
+        grid = sum_grid(clip, self.n_public, self.finest)
         on_grid = math.floor(clip / grid) * grid
         return SumBounds(on_grid, on_grid, grid, 2.0 * on_grid)
 
-    def coordinate_losses(
-        self, stride: float, clip: float, intercept_stride: float | None = None
-    ) -> SumBounds:
+    def coordinate_losses(self, stride: float, clip: float) -> SumBounds:
         """Bounds of sums of clipped changes of losses along the axes, computed in double precision."""
-        limits = 2.0**-64, 2.0**64, "between 2^-64 and 2^64"
-        longest = number_from("stride", stride, *limits)
-        if intercept_stride is not None:
-            longest = max(longest, number_from("intercept_stride", intercept_stride, *limits))
+        longest = number_from("stride", stride, 2.0**-64, 2.0**64, "between 2^-64 and 2^64")
         clip = clip_bound(min(clip, 2.0 * longest * self.loss.lipschitz(self.row_norm)))
         grid = sum_grid(clip, self.n_public, DOUBLE_BITS)
         return SumBounds(clip, math.floor(clip / grid) * grid, grid, 2.0 * clip)

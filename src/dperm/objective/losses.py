@@ -58,17 +58,10 @@ def clipped_loss_sums(
 
 
 @private_sum
-def coordinate_loss_sums(
-    objective: Objective,
-    w: ArrayLike,
-    stride: float,
-    clip: float = np.inf,
-    *,
-    intercept_stride: float | None = None,
-) -> Bounded:
+def coordinate_loss_sums(objective: Objective, w: ArrayLike, stride: float, clip: float = np.inf) -> Bounded:
     """Change of the sum of losses from `w` to each ``w +- stride e_j``, up to a constant, in one pass.
 
-    A record's change of loss is clipped to ``[-c/2, c/2]``, ``c = min(clip, 2 h L)`` with the larger
+    A record's change of loss is clipped to ``[-c/2, c/2]``, ``c = min(clip, 2 h L)`` with the
     stride h and the Lipschitz constant L of the loss, and counted from ``-c/2``: a selection depends on
     differences between candidates only, whose range is smaller than that of the losses.
 
@@ -81,8 +74,6 @@ def coordinate_loss_sums(
     clip : float
         Positive upper bound on the range of one record's changes; may be infinite if the loss has a
         Lipschitz constant.
-    intercept_stride : float, optional
-        Stride along the intercept; by default the same.
 
     Returns
     -------
@@ -100,11 +91,8 @@ def coordinate_loss_sums(
     """
     objective._refuse_weights("changes of losses along the axes")
     weights = objective._weights(w, "w")
-    bounds = objective._exact.coordinate_losses(stride, number("clip", clip), intercept_stride)
+    bounds = objective._exact.coordinate_losses(stride, number("clip", clip))
     objective._check_overflow(DOUBLE_BITS)
     stride = float(stride)
-    of_intercept = stride if intercept_stride is None else float(intercept_stride)
-    sums = CoordinateLossSums(
-        objective.loss.kernel, weights, stride, of_intercept, bounds.inner_clip, bounds.grid
-    )
+    sums = CoordinateLossSums(objective.loss.kernel, weights, stride, bounds.inner_clip, bounds.grid)
     return bounds.of(objective._run(sums), scores=True)

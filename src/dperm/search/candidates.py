@@ -46,17 +46,10 @@ class SharedRecords:
         model._solve(self._objective(model, settings))
 
     def fit_all(self, models: Sequence[PrivateLinearModel], settings: Sequence[Mapping[str, Any]]) -> None:
-        """Fit each model.
-
-        For `noisy_gd` ``learn_scales="auto"`` means False, so that candidates are compared in the same
-        coordinates.
-        """
+        """Fit each model."""
         for model, own in zip(models, settings, strict=True):
             objective = self._objective(model, own)
-            call = model._call(objective)
-            if call.name == "noisy_gd" and not objective.weighs_privately:
-                call.arguments["learn_scales"] = call.arguments["learn_scales"] is True
-            model._take(call.run(objective))
+            model._take(model._call(objective).run(objective))
 
     def _objective(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> Objective:
         """The objective of the model; sets the attributes that depend on the records alone."""
