@@ -16,7 +16,7 @@ PUBLISHED = {
     "dp_agd": {"splits": 60, "clip": 3.0, "loss_clip": 3.0},
     "objective_perturbation": {"clip": math.inf},
     "output_perturbation_gd": {"steps": 50, "step_size": 0.1, "clip": math.inf},
-    "privgene": {"entry_bound": 1.0, "intercept_stride": 1.0},
+    "privgene": {"entry_bound": 1.0},
     "sgd_moments": {"clip": 4.0, "step_size": 0.05, "steps": 10_000, "momentum": 0.0, "tail": 0.0},
     "sgd_advanced_composition": {"clip": 3.0, "step_size": 0.1, "momentum": 0.0, "tail": 0.0},
 }
