@@ -128,8 +128,10 @@ def shape_points(schema: Schema, weights: NDArray[np.float64]) -> list[Point]:
 
 
 def _points_of(column: Numeric, own: NDArray[np.float64]) -> list[Point]:
-    own_bins = column.functions or column.bins is not None
-    ends = np.array(column.borders if own_bins else replace(column, bins=_POINTS, atoms=()).borders)
+    ends = np.array(column.borders, dtype=np.float64)
+    if column.transform == "log1p" and not ends.size:
+        steps = np.linspace(0.0, 1.0, _POINTS + 1) * np.log1p(column.high - column.low)
+        ends = np.clip(column.low + np.expm1(steps), column.low, column.high)
     points = np.unique([column.low, column.high, *ends, *np.nextafter(ends, column.low), *column.atoms])
     points = points[~np.isin(points, column.atoms)]
     missing = [math.nan] * (column.missing in ("column", "zero"))
