@@ -113,9 +113,9 @@ def link_within_the_site(app: Any, docname: str, source: list[str]) -> None:
 def write_pages_of_papers(app: Any) -> None:
     """Make the pages and figures of the papers' tables from the numbers in ``reproduced/``."""
     folder = Path(app.srcdir) / "reproduced"
-    for name in framework.names():
+    for name in framework.published(folder):
         table = framework.read(name, quick=True)
-        page.write(table, page.read_numbers(table, folder / f"{name}.csv"), folder)
+        page.write(table, page.read_numbers(table, folder / f"{name}.json"), folder)
 
 
 def setup(app: Any) -> None:

@@ -1,22 +1,33 @@
-"""The programs that reproduce tables of papers, ``bench/papers``."""
+"""The programs that reproduce tables of papers, ``bench/papers``, and the numbers of the published pages."""
 
-import json
+from pathlib import Path
 
 import pytest
 
-from papers import framework, page, run
+from dperm.datasets import files
+from papers import framework, page
+
+NO_DATA_NEEDED = ("lssgd_noise", "lssgd_tables3_4", "wang2022_noise", "claims")
+NUMBERS = Path(__file__).parents[1] / "docs" / "reproduced"
 
 
-def test_closed_forms_of_smoothing_and_the_printed_noise(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "figure", lambda *_: None)
-    arguments = ["lssgd_tables3_4", "lssgd_noise", "--modes", "paper,tight", "--results", str(tmp_path)]
-    assert run.main(arguments) == 0
-    records = [json.loads(line) for line in (tmp_path / "lssgd_tables3_4.jsonl").read_text().splitlines()]
-    values = {record["key"]: record["value"] for record in records}
-    assert len(values) == 80
-    for key, value in values.items():
-        assert value == pytest.approx(values[key.replace('"tight"', '"paper"')], rel=1e-12)
-    lines = (tmp_path / "lssgd_noise.md").read_text().splitlines()
-    rows = [line for line in lines if line.startswith("| 0.")]
-    assert len(rows) == len(framework.read("lssgd_noise").rows)
-    assert all(row.endswith("| yes |") for row in rows)
+@pytest.mark.parametrize("name", framework.published(NUMBERS))
+def test_published_numbers_are_those_of_this_version(name):
+    """One row of each page is computed again. If it differs, ``run.py NAME --quick --numbers`` is due."""
+    table = framework.read(name, quick=True)
+    records = page.read_numbers(table, NUMBERS / f"{name}.json")
+    if files.data_folder() is None and name not in NO_DATA_NEEDED:
+        pytest.skip(f"{files.FOLDER_VARIABLE} is not set")
+    assert len(page.text(table, records)) > 500
+    for mode in table.modes:
+        cell = framework.Cell(table, mode, table.rows[0].settings | table.check)
+        found, kept = cell.run(), records[cell.key]
+        assert found.get("refused") == kept.get("refused")
+        assert framework.number(found) == pytest.approx(framework.number(kept), rel=1e-5, nan_ok=True)
+
+
+def test_closed_forms_of_smoothing_and_the_printed_noise():
+    for name in ("lssgd_tables3_4", "lssgd_noise"):
+        table = framework.read(name)
+        records = page.read_numbers(table, NUMBERS / f"{name}.json")
+        assert set(page.verdicts(table, records)) == {"yes"}

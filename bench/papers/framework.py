@@ -3,15 +3,18 @@
 A table is two files in ``tables/``. ``NAME.toml`` says what was printed for which settings and, where our
 numbers cannot match, why. ``NAME.py`` has ``measure(mode, **settings)``, a pure function that computes one
 cell. A list among the settings of a row stands for one row per entry; several lists stand for all their
-combinations, the last changing fastest.
+combinations, the last changing fastest. A test computes the row of ``[check]`` again and compares it with
+what the published page was made from: the first row, with the settings given there.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import itertools
 import json
 import math
+import subprocess
 import time
 import tomllib
 import warnings
@@ -37,11 +40,19 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """Settings, what was printed for them (as a string: its digits count), and why it cannot match."""
+    """Settings, what was printed for them (as a string: its digits count), and why it cannot match.
+
+    A printed deviation stands behind the number: "81.74 ± 0.96".
+    """
 
     settings: Settings
     printed: str = ""
     reason: str = ""
+
+    @property
+    def number(self) -> float:
+        """The printed number, NaN if there is none."""
+        return float(self.printed.split()[0]) if self.printed else math.nan
 
 
 @dataclass(frozen=True)
@@ -53,8 +64,8 @@ class Table:
     rule : str
         When paper mode agrees with the printed number: "digits" (in all that are printed), "within"
         (`tolerance`), "below" (the printed number is an upper bound), "constant" (printed / paper mode varies
-        by at most the factor 1 + `tolerance` among rows that differ only in the x of `plot`), "claim" (a
-        sentence that holds or fails) or "none".
+        by at most the factor 1 + `tolerance`, but for rounding, among rows that differ only in the x of
+        `plot`), "claim" (a sentence that holds or fails) or "none".
     reason : str
         Why nothing is printed, or why it cannot match; needed if a row has neither a printed number nor a
         reason of its own.
@@ -62,6 +73,8 @@ class Table:
         The modes that mean something for this table.
     ratio : tuple of str
         The two columns whose ratio the page shows.
+    check : mapping
+        Settings of the first row that make it cheap enough for a test.
     printed_is : str
         Heading of the printed column. Any but "printed" may leave the numbers to ``expected(**settings)`` in
         ``NAME.py``: those of a theorem.
@@ -79,6 +92,7 @@ class Table:
     ratio: tuple[str, str] = ("printed", "paper")
     printed_is: str = "printed"
     plot: Mapping[str, Any] = field(default_factory=dict)
+    check: Mapping[str, Any] = field(default_factory=dict)
 
     def measure(self, mode: str, settings: Settings) -> Any:
         """Compute one cell."""
@@ -92,6 +106,11 @@ def _module(name: str) -> Any:
 def names() -> list[str]:
     """All tables."""
     return sorted(path.stem for path in TABLES.glob("*.toml"))
+
+
+def published(folder: Path) -> list[str]:
+    """Tables whose numbers are in `folder`."""
+    return [name for name in names() if (folder / f"{name}.json").exists()]
 
 
 def title(name: str) -> str:
@@ -159,7 +178,7 @@ class Cell:
     def run(self) -> dict[str, Any]:
         """Value, standard error and CPU seconds, or why there is no value."""
         start = time.process_time()
-        record: dict[str, Any] = {"key": self.key}
+        record: dict[str, Any] = {"key": self.key, "commit": commit()}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about seeds, and about bounds measured on the records
@@ -195,8 +214,16 @@ def compute(cells: Sequence[Cell], file: Path, jobs: int = 1) -> dict[str, dict[
 
 
 def cells_of(table: Table, modes: Sequence[str]) -> list[Cell]:
-    """Cells of a table in the given modes."""
-    return [Cell(table, mode, row.settings) for row in table.rows for mode in table.modes if mode in modes]
+    """Cells of a table in the given modes, those that a test computes again last."""
+    settings = [row.settings for row in table.rows] + [table.rows[0].settings | table.check]
+    return [Cell(table, mode, each) for each in settings for mode in table.modes if mode in modes]
+
+
+@functools.cache
+def commit() -> str:
+    """The last commit that changed the package."""
+    command = ["git", "log", "-1", "--format=%h", "--", "src", "csrc"]
+    return subprocess.run(command, cwd=TABLES.parents[2], capture_output=True, text=True).stdout.strip()
 
 
 def shown(record: Mapping[str, Any] | None) -> str:
@@ -219,14 +246,14 @@ def number(record: Mapping[str, Any] | None) -> float:
 
 def agrees(table: Table, row: Row, record: Mapping[str, Any] | None) -> str:
     """Verdict on one row, for every rule but "constant", which compares rows."""
-    value = None if record is None else record.get("value")
-    if record is not None and "failed" in record:
+    if record is None or "failed" in record:
         return ""
+    value = record.get("value")
     if table.rule == "claim":
         return {True: "holds", False: "fails", None: "not testable"}[value]
     if not row.printed or math.isnan(number(record)):
         return ""
-    printed, measured = float(row.printed), number(record)
+    printed, measured = row.number, number(record)
     if table.rule == "digits":
         scale = 10 ** len(row.printed.partition(".")[2])  # papers round digits or cut them off
         return "yes" if round(printed * scale) in (round(measured * scale), int(measured * scale)) else "no"

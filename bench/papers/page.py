@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Mapping
@@ -32,7 +31,7 @@ def _varying(table: Table) -> list[str]:
 
 
 def _ratio(table: Table, row: Row, found: Mapping[str, Any]) -> float:
-    columns = {"printed": float(row.printed or "nan") if table.rule != "claim" else math.nan}
+    columns = {"printed": row.number if table.rule != "claim" else math.nan}
     columns |= {mode: number(record) for mode, record in found.items()}
     above, below = (columns.get(column, math.nan) for column in table.ratio)
     return above / below if below else math.nan
@@ -55,10 +54,18 @@ def verdicts(table: Table, records: Records) -> list[str]:
     if table.rule != "constant":
         return [agrees(table, row, each.get("paper")) for row, each in zip(table.rows, found, strict=True)]
     groups = [_group(table, row, table.plot.get("x")) for row in table.rows]
-    ratios: dict[str, list[float]] = {}
+    ends: dict[str, list[tuple[float, float]]] = {}
     for group, row, each in zip(groups, table.rows, found, strict=True):
-        ratios.setdefault(group, []).append(_ratio(table, row, each))
-    spread = {group: max(values) / min(values) for group, values in ratios.items()}
+        ratio, last = _ratio(table, row, each), 0.5 / 10 ** len(row.printed.partition(".")[2])
+        last *= ratio / row.number
+        ends.setdefault(group, []).append((ratio - last, ratio + last))
+    # A printed number stands for all that are rounded to it.
+    spread = {
+        group: max(low for low, _ in each) / min(high for _, high in each)
+        if not any(math.isnan(low) for low, _ in each)
+        else math.nan
+        for group, each in ends.items()
+    }
     said = {True: "yes", False: "no"}
     return [
         "" if math.isnan(spread[group]) else said[spread[group] <= 1.0 + table.tolerance] for group in groups
@@ -101,7 +108,8 @@ def text(table: Table, records: Records) -> str:
         lines += ["", "Everywhere: " + ", ".join(f"{key} = {value}" for key, value in fixed.items()) + "."]
     if notes:
         lines += ["", *(f"- {'; '.join(places)}: {note}" for note, places in notes.items())]
-    return "\n".join([*lines, ""])
+    commits = {record["commit"] for record in records.values()}
+    return "\n".join([*lines, "", f"Computed at commit {', '.join(sorted(commits))}.", ""])
 
 
 def _curves(table: Table, records: Records) -> dict[str, dict[str, list[tuple[float, float]]]]:
@@ -111,7 +119,7 @@ def _curves(table: Table, records: Records) -> dict[str, dict[str, list[tuple[fl
     for row in table.rows:
         place = _group(table, row, x, lines)
         values = {mode: number(record) for mode, record in _records(table, row, records).items()}
-        values[table.printed_is] = float(row.printed or "nan")
+        values[table.printed_is] = row.number
         for mode, value in values.items():
             panel, line = place, mode
             if lines is not None:
@@ -160,49 +168,35 @@ def write(table: Table, records: Records, folder: Path) -> list[Path]:
 
 
 def write_numbers(table: Table, records: Records, file: Path) -> None:
-    """Write what was computed: a line for each row, with value and error, if it has one, for each mode."""
+    """Write what was computed as JSON, a line for each row, the one that a test computes again last."""
     keys = _varying(table)
-    found = [_records(table, row, records) for row in table.rows]
-    columns = {}
-    for mode in table.modes:
-        columns[mode] = [_value(each[mode]) for each in found]
-        errors = [(each[mode] or {}).get("error") for each in found]
-        if any(error is not None for error in errors):
-            columns[f"{mode} error"] = ["" if error is None else f"{error:.3g}" for error in errors]
+    rows = [(row.settings, {key: row.settings.get(key) for key in keys}) for row in table.rows]
+    rows.append((table.rows[0].settings | table.check, {"check": True}))
+    lines = []
+    for settings, line in rows:
+        for mode in table.modes:
+            record = records.get(Cell(table, mode, settings).key)
+            kept = {key: (record or {}).get(key) for key in ("value", "error", "refused")}
+            line[mode] = {key: value for key, value in kept.items() if value is not None}
+            if record is None:
+                line[mode] = "not computed"
+        lines.append(json.dumps(line))
+    commits = ", ".join(sorted({record["commit"] for record in records.values()}))
+    whole = f'{{"commit": "{commits}", "rows": [\n' + ",\n".join(lines) + "\n]}\n"
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w", encoding="utf-8", newline="") as opened:
-        lines = csv.writer(opened, lineterminator="\n")
-        lines.writerow([*keys, *columns])
-        for row, *values in zip(table.rows, *columns.values(), strict=True):
-            lines.writerow([*(row.settings.get(key, "") for key in keys), *values])
-
-
-def _value(record: Mapping[str, Any] | None) -> str:
-    if record is None or "failed" in record:
-        return ""
-    if "refused" in record:
-        return f"refused: {record['refused']}"
-    value = record["value"]
-    return f"{value:.6g}" if isinstance(value, float) else json.dumps(value)
+    file.write_text(whole, encoding="utf-8")
 
 
 def read_numbers(table: Table, file: Path) -> dict[str, dict[str, Any]]:
     """Read what `write_numbers` wrote, by the key of the cell."""
-    keys = _varying(table)
-    records = {}
-    with file.open(encoding="utf-8", newline="") as opened:
-        for row, line in zip(table.rows, csv.DictReader(opened), strict=True):
-            settings = [str(row.settings.get(key, "")) for key in keys]
-            if settings != [line.get(key) for key in keys]:
-                raise ValueError(f"{file.name} has no line for {settings}, which {table.name}.toml lists.")
-            for mode in table.modes:
-                if line[mode]:
-                    records[Cell(table, mode, row.settings).key] = _record(line, mode)
+    keys, records, found = _varying(table), {}, json.loads(file.read_text(encoding="utf-8"))
+    settings = [row.settings for row in table.rows] + [table.rows[0].settings | table.check]
+    for each, line in zip(settings, found["rows"], strict=True):
+        if "check" not in line and any(line[key] != each.get(key) for key in keys):
+            raise ValueError(f"{file.name} has no line for {each}, which {table.name}.toml lists.")
+        for mode in table.modes:
+            if line[mode] == "not computed":
+                continue
+            record = line[mode] if "refused" in line[mode] else {"value": None, "error": None, **line[mode]}
+            records[Cell(table, mode, each).key] = {**record, "commit": found["commit"]}
     return records
-
-
-def _record(line: Mapping[str, str], mode: str) -> dict[str, Any]:
-    if line[mode].startswith("refused: "):
-        return {"refused": line[mode].removeprefix("refused: ")}
-    value, error = json.loads(line[mode]), line.get(f"{mode} error")
-    return {"value": float(value), "error": float(error)} if error else {"value": value, "error": None}

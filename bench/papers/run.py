@@ -8,7 +8,7 @@ Each table becomes a page, NAME.md, and most also a figure, NAME.svg. Every cell
 soon as it is known and not computed again: delete that file after a change of the package. Repetition k has
 the same seed in every run. The exit code is 1 if a cell failed.
 
-`--numbers` also writes NAME.csv, from which the documentation makes the same pages and figures.
+`--numbers` also writes NAME.json, from which the documentation makes the same pages and figures.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
         for path in page.write(table, records, given.results):
             print(path, flush=True)
         if given.numbers:
-            page.write_numbers(table, records, given.numbers / f"{name}.csv")
+            page.write_numbers(table, records, given.numbers / f"{name}.json")
     return int(failed > 0)
 
 

@@ -1,5 +1,5 @@
-"""Test accuracy in per cent, mean over folds."""
+"""Test accuracy in per cent or final objective, mean over folds."""
 
-from papers.tables.lee2018_figures2_3 import measure
+from papers.tables.lee2018_figure2 import measure
 
 __all__ = ["measure"]

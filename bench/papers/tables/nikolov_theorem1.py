@@ -20,10 +20,9 @@ def measure(
     problem, best = objective(data, 1.0), minimum(data, 1.0, 0.0, radius)
     assert (problem.n_public, problem.dimension) == SIZES[data]
     terms = {"radius": radius, "neighbors": "add_or_remove", "learn_scales": False}
-    if mode != "default":
-        step_size = _schedule(data, radius, steps, epsilon, delta).step_size
-        terms |= {"steps": steps, "step_size": step_size, "clip": 1.0, "momentum": 0.0, "tail": 1.0}
-        terms["calibration"] = mode
+    step_size = _schedule(data, radius, steps, epsilon, delta).step_size
+    terms |= {"steps": steps, "step_size": step_size, "clip": 1.0, "momentum": 0.0, "tail": 1.0}
+    terms["calibration"] = mode
 
     def excess(seed: int) -> float:
         return problem.value(noisy_gd(problem, epsilon, delta, random_state=seed, **terms).coef) - best

@@ -11,17 +11,19 @@ from papers.learning import fold, records, repeated
 def measure(
     mode: str, *, data: str, method: str, epsilon: float, radius: float, repetitions: int
 ) -> tuple[float, float | None]:
-    """Rows of norm 1, delta = 1/n^2; unless default, n steps of R/sqrt(n) on single records, in a ball."""
+    """Rows of norm 1, delta = 1/n^2; n steps of R/sqrt(n) on single records, in a ball."""
     X, y, _ = records(data)
 
     def accuracy(seed: int) -> float:
         train, test = fold(data, seed)
         problem = dperm.Objective("hinge", X[train], y[train], row_norm=1.0, fit_intercept=True, n_threads=1)
         n = len(train)
-        terms = {"neighbors": "replace_one", "random_state": seed}
-        if mode != "default":
-            terms |= {"radius": radius, "calibration": mode, "batch_size": 1, "step_size": radius / n**0.5}
-            terms |= {"passes": 1, "sampling": "uniform"} if method == "output" else {"steps": n}
+        terms = {"neighbors": "replace_one", "random_state": seed, "calibration": mode, "clip": 1.0}
+        terms |= {"radius": radius, "batch_size": 1, "step_size": radius / n**0.5}
+        if method == "output":
+            terms |= {"passes": 1, "sampling": "uniform", "output": "average", "smooth_kink": False}
+        else:
+            terms |= {"steps": n, "output": "average"}
         try:
             coef = getattr(algorithms, f"dp_sgd_{method}")(problem, epsilon, n**-2.0, **terms).coef
         except ValueError as error:

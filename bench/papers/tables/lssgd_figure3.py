@@ -6,26 +6,18 @@ import numpy as np
 from scipy.special import logsumexp
 
 from papers.learning import digits, repeated
-from papers.tables.lssgd_table2 import accuracy, fit
-
-EPOCHS = (1, 5, 10, 20, 30, 40, 50)
+from papers.tables.lssgd_table2 import TRAINING, accuracy, fit
 
 
 def measure(mode: str, *, curve: str, epoch: int, repetitions: int, **settings: float):
-    """Value of the curve after `epoch` fiftieths of the steps."""
+    """Value of the curve after an epoch."""
     return repeated(lambda seed: CURVES[curve](_weights(mode, seed, **settings)[epoch]), repetitions)
 
 
 @functools.cache
 def _weights(mode: str, seed: int, **settings: float) -> dict[int, np.ndarray]:
     kept = {}
-
-    def keep(state: dict) -> None:
-        for epoch in EPOCHS:
-            if state["iteration"] == state["steps"] * epoch // EPOCHS[-1]:
-                kept[epoch] = state["coef"]
-
-    fit(mode, seed, **settings, callback=keep)
+    fit(mode, seed, **settings, keep=kept.__setitem__)
     return kept
 
 
@@ -35,7 +27,7 @@ def _loss(coef: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
 
 
 CURVES = {
-    "training loss": lambda coef: _loss(coef, *digits()[:2]),
+    "training loss": lambda coef: _loss(coef, *(part[:TRAINING] for part in digits()[:2])),
     "test loss": lambda coef: _loss(coef, *digits()[2:]),
     "test accuracy": accuracy,
 }
