@@ -128,10 +128,8 @@ class Fit:
             raise TypeError(f"ledger must be a ledger of dperm.accounting or None, got {self.ledger!r}")
         if self.objective.weighs_privately:
             self.objective = copy.copy(self.objective)  # this fit will change its class weights
-            if self.epsilon == math.inf or self.as_published:
-                raise ValueError(
-                    "class_weight='private' needs a finite epsilon and calibration='tight': pass the weights"
-                )
+            if self.epsilon == math.inf:
+                raise ValueError("class_weight='private' needs a finite epsilon: pass the weights")
         self.neighbors = relation_of(neighbors, self.ledger)
         if self.objective.n_is_exact:
             check_number_is_no_secret(self.neighbors, self.ledger)
