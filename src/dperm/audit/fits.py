@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from dperm.mechanisms.without_privacy import release_without_privacy
 from dperm.objective.descents import Batches, Descended, Indices, StochasticDescent
 from dperm.objective.gradients import clipped_gradient_sum
 from dperm.objective.hooks import watch_sums
-from dperm.objective.objective import Objective, sampled
+from dperm.objective.objective import Objective
 from dperm.private_values.bounded import Bounded
 from dperm.private_values.secret_rows import SecretRows
 
@@ -132,19 +132,12 @@ class _Twins:
 
     def __init__(self, own: Objective, other: Objective, own_first: bool) -> None:
         self._own, self._other, self._own_first = own, other, own_first
-        self._sums: dict[int, tuple[Bounded, Bounded | _FullSums | None]] = {}
-        self._samples: dict[int, tuple[Objective, SecretRows]] = {}  # objectives of secret batches
+        self._sums: dict[int, tuple[Bounded, Bounded | _FullSums]] = {}
         self.log_ratio = 0.0  # log-likelihood ratio of everything released so far, own over other
 
     def watch_sum(self, function: Callable[..., Any], objective: Objective, *args: Any, **kwargs: Any) -> Any:
         """Compute a sum, on both data sets."""
         result = function(objective, *args, **kwargs)
-        if isinstance(result, Objective):  # on a secret batch
-            self._samples[id(result)] = result, args[0]
-            return result
-        if id(objective) in self._samples:
-            self._note_sampled(result, self._samples[id(objective)][1], function, *args, **kwargs)
-            return result
         rows = kwargs.pop("rows", None)
         own, other = (
             partial(function, each, *args, **kwargs) for each in (objective, self._twin_of(objective))
@@ -161,19 +154,6 @@ class _Twins:
         if objective is self._own:
             return self._other
         return self._other.with_loss(objective.loss).with_ridge(objective.l2)
-
-    def _note_sampled(
-        self, result: Bounded, rows: SecretRows, function: Callable[..., Any], *args: Any, **kwargs: Any
-    ) -> None:
-        """Store a gradient sum over a secret batch with what the observer knows of it; choices with None."""
-        if function.__name__ == "clipped_loss_sums":
-            self._sums[id(result)] = result, None
-            return
-
-        def of(data: Objective, rows: SecretRows | None = None) -> Bounded:
-            return cast(Bounded, function(data if rows is None else sampled(data, rows), *args, **kwargs))
-
-        self._sums[id(result)] = result, self._twin(partial(of, self._own), partial(of, self._other), rows)
 
     def _twin(
         self, own: Callable[..., Bounded], other: Callable[..., Bounded], rows: SecretRows | None
@@ -196,8 +176,6 @@ class _Twins:
         if isinstance(private, PerturbedMinimum):
             return released  # its distribution has no closed form: it is not counted
         twin = self._sums[id(private)][1]
-        if twin is None:
-            return released
         if isinstance(twin, _FullSums):
             ratio = _sampled_log_ratio(releaser, private, twin, released, *args)
             self.log_ratio += -ratio if self._own_first else ratio

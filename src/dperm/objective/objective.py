@@ -32,8 +32,6 @@ from dperm.objective.arguments import (
     upper_bound,
 )
 from dperm.objective.exact_sums import OVERFLOW_BITS, ExactSums, SumBounds, sum_bits
-from dperm.objective.hooks import private_sum
-from dperm.private_values.secret_rows import SecretRows
 
 Array = NDArray[np.float64]
 
@@ -408,35 +406,6 @@ class Objective:
             f"n_public = {self.n_public} is far below the number of records: "
             "sums could overflow. Pass a larger n_public."
         )
-
-
-def part(objective: Objective, places: NDArray[np.int64], n_public: int | None = None) -> Objective:
-    """An objective on copies of the records at some of the ``n_public`` places, which may be empty.
-
-    Sums are divided by `n_public`, by default the number of places. DataError if the representation of
-    the records does not allow to select rows.
-    """
-    rows, settings = objective._rows, objective._settings
-    if not isinstance(rows, RowsInMemory) or rows.stored is None:
-        raise DataError("parts of the records are for an array, sparse matrix or table in memory")
-    present = rows.rows_of(places[places < objective._n_rows])
-    X, y, weights = rows.stored[present], rows.y[present], settings.weights
-    if not present.size:  # a null record; its dtype determines the grid
-        X, y, weights = np.full((1, objective.n_columns), np.nan, dtype=objective.dtype), np.ones(1), None
-        settings = replace(settings, non_finite="zero")
-    weights = None if weights is None else weights.among(present)
-    other = copy.copy(objective)
-    other._rows = rows_of_input(X, y, replace(settings, multiplicity=None, weights=weights))
-    other._n_rows = other._rows.n_rows
-    other.n_public = int(places.size) if n_public is None else n_public
-    other._use(objective.loss)
-    return other
-
-
-@private_sum
-def sampled(objective: Objective, sample: SecretRows) -> Objective:
-    """The objective on a secret sample, with the public number of all records."""
-    return part(objective, sample._among(objective._n_rows, objective.n_public), objective.n_public)
 
 
 def _ridge(l2: float) -> float:
