@@ -360,8 +360,8 @@ def function_map(n_bins: int, n_functions: int) -> CodeMap:
 
     Examples
     --------
-    >>> function_map(4, 2).rows.round(3).tolist()[:2]
-    [[0.7939999..., 0.6079999...], [0.3289999..., -0.6079999...]]
+    >>> function_map(4, 2).rows.astype(float).round(3).tolist()[:2]
+    [[0.794, 0.608], [0.329, -0.608]]
     """
     angles = np.outer(np.arange(n_bins) + 0.5, np.arange(1, n_functions + 1)) * (math.pi / n_bins)
     table = np.cos(angles)
