@@ -312,6 +312,7 @@ CONFIGURATIONS = {
         d=2,
         loss=SquaredError(1.0),
         trainings=1200,
+        share=0.8,  # an exchanged label leaves the products of the row with itself alone
     ),
     "whitened_gd": Configuration(
         {"steps": 3, "clip": 0.1},

@@ -77,6 +77,10 @@ class Weighted(Loss):
         return self.largest * max(unweighted)
 
     @property
+    def value_at_zero(self) -> float:  # noqa: D102
+        return self.largest * self.loss.value_at_zero
+
+    @property
     def holder_exponent(self) -> float:  # noqa: D102
         return self.loss.holder_exponent
 
