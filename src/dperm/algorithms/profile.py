@@ -191,18 +191,14 @@ def start_of(fit: Fit, release: Releaser, multiplier: float) -> Start:
     steepest = min(loss.smoothness(1.0), Profile.KINK * loss.slope_at_zero(1.0))
     if loss.n_classes:
         prediction = np.log(shares) - np.log(shares).mean()
-        flat = max(2.0 / classes, Profile.FLATTEST)
+        prediction, curvature = prediction * objective.fit_intercept, 2.0 / classes * steepest
     else:
-        log_odds = math.log(shares[1] / shares[0])
-        if loss.zero_beyond_margin:
-            log_odds = math.copysign(min(max(abs(log_odds) - 1.0, 0.0), 1.0), log_odds)
-        prediction = np.array(log_odds)
-        flat = max(4.0 * shares[0] * shares[1], Profile.FLATTEST)
-    if not objective.fit_intercept:
-        prediction = np.zeros_like(prediction)
+        candidates = _LOG_ODDS if objective.fit_intercept else _LOG_ODDS[:1]
+        prediction, curvature = _constant_of(loss, np.array(labels), shares, candidates, 1.0)
+    curvature = max(curvature, Profile.FLATTEST * steepest)
     # Each class has weights of its own: two classes halve a difference between them.
     spread = 0.5 * math.sqrt(classes) if loss.n_classes else 1.0
-    return Start(prediction, slope, weight * steepest * flat, spread)
+    return Start(np.asarray(prediction), slope, weight * curvature, spread)
 
 
 def _unknown_start(objective: Objective) -> Start:
@@ -243,19 +239,30 @@ def _range_of_targets(fit: Fit, release: Releaser, multiplier: float) -> tuple[A
     return 0.5 * (edges[1:] + edges[:-1]), noisy
 
 
+_LOG_ODDS = np.array(sorted(np.linspace(-8.0, 8.0, 257), key=abs))  # the nearest to 0 of equals is chosen
+
+
+def _constant_of(
+    loss: Loss, targets: Array, shares: Array, candidates: Array, spread: float
+) -> tuple[float, float]:
+    """The best constant prediction for shares of targets, and the curvature of the mean loss about it."""
+    best = float(candidates[(loss.value(candidates[:, np.newaxis], targets) @ shares).argmin()])
+    around = loss.derivative(np.array([[best - spread], [best + spread]]), targets)
+    return best, float((around[1] - around[0]) @ shares) / (2.0 * spread)
+
+
 def _start_of_targets(fit: Fit, middles: Array, counts: Array) -> Start:
     """The best constant among the middles of bins, and slopes about it."""
     loss, objective = unweighted(fit.objective.loss), fit.objective
     shares, width = counts / counts.sum(), float(middles[1] - middles[0])
-    candidates = np.linspace(middles[0], middles[-1], 8 * len(middles))
-    losses = loss.value(candidates[:, np.newaxis], middles) @ shares
-    best = float(candidates[losses.argmin()]) if objective.fit_intercept else 0.0
     mean = float(shares @ middles)
     unit = loss.target_bound  # whose square may be out of range
     spread = unit * math.sqrt(float(shares @ ((middles - mean) / unit) ** 2) + (width / unit) ** 2 / 12.0)
-    around = loss.derivative(np.array([[best - spread], [best], [best + spread]]), middles)
-    curvature = float((around[2] - around[0]) @ shares) / (2.0 * spread)
-    typical = math.sqrt(float(around[1] ** 2 @ shares))
+    candidates = (
+        np.linspace(middles[0], middles[-1], 8 * len(middles)) if objective.fit_intercept else np.zeros(1)
+    )
+    best, curvature = _constant_of(loss, middles, shares, candidates, spread)
+    typical = math.sqrt(float(loss.derivative(best, middles) ** 2 @ shares))
     if loss.steeper_on_one_side:  # clipping the steep side would move the optimum
         typical = loss.lipschitz(1.0)
     typical = max(typical, curvature * width / math.sqrt(12.0), 0.1 * loss.steepest_slope(spread))
