@@ -40,4 +40,5 @@ def test_the_example_runs_as_shown(monkeypatch, capsys):
         assert line == "[...]" or words.removesuffix(" [...]") in printed
     assert 0.0 < names["ledger"].spent < 2.0
     held_out = names["test"]
-    assert names["model"].score(held_out.drop(columns="class"), held_out["class"]) > 0.84
+    score = names["model"].score(held_out.drop(columns="class"), held_out["class"])
+    assert score > 0.82  # the majority: 0.76

@@ -180,3 +180,23 @@ def test_the_statement_says_what_was_learned_for_which_share(neighbors):
     parts = np.array(seen) ** -2.0 / result.privacy.mu**2
     np.testing.assert_allclose(parts[:6], [0.02, 0.08, 0.08, 0.02, 0.05, 0.05], rtol=1e-6)
     assert parts.sum() == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.4, 1.6])
+def test_rare_labels_with_many_columns_are_hardly_worse_than_a_constant(epsilon):
+    """The noise of the iterates is bounded: far out the gradient would no longer say where the optimum is."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(3000, 120)) / 120**0.5
+    y = np.where(rng.random(3000) < 0.03, 1.0, -1.0)
+    objective = Objective("logistic", X, y, row_norm=2.0, fit_intercept=True)
+    constant = np.append(np.zeros(120), math.log(0.03 / 0.97))
+    coef = whitened_gd(objective, epsilon, 1e-6, random_state=0).coef
+    assert objective.value(coef) < 1.2 * objective.value(constant)
+
+
+def test_the_best_constant_of_a_squared_hinge_is_where_it_starts():
+    """2 p - 1 for a share p of positive labels, with the curvature of the side where most records are."""
+    X, y = np.zeros((20_000, 1)), np.where(np.arange(20_000) % 20 == 0, 1.0, -1.0)
+    objective = Objective("squared_hinge", X, y, row_norm=2.0, fit_intercept=True)
+    coef = whitened_gd(objective, 1.0, 1e-6, random_state=0).coef
+    assert coef[-1] == pytest.approx(2 * 0.05 - 1, abs=0.1)

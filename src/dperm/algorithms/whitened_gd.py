@@ -294,9 +294,13 @@ def _descent(fit: Fit, schedule: WhitenedGDSchedule, noise: _Noise, signal: floa
         1.0 - step * curvature / schedule.step_size if signal < math.inf else Default.NOISELESS_MOMENTUM
     )
     adaptive = AdaptiveMomentum(momentum, Momentum.HIGHEST, schedule.steps)
-    multiplier = gaussian_noise_multiplier(
-        budget.share(schedule.steps), budget.accountant
-    )  # all that is left
+    # All that is left.
+    multiplier = gaussian_noise_multiplier(budget.share(schedule.steps), budget.accountant)
+    # The noise of settled iterates moves a typical prediction by no more than is to be learned.
+    of_step = multiplier * fit.neighbors.sum_factor * clip * there.typical / fit.n
+    if of_step:
+        calm = 2.0 * curvature * (Default.NOISE * start.spread / of_step) ** 2
+        step = min(step, calm * (1.0 - momentum))
     u = velocity = last = at_start = total = np.zeros(objective.shape)
     averaged = 0
     for t in range(1, schedule.steps + 1):

@@ -146,4 +146,5 @@ class WhitenedGD:
     TAIL = 0.8  # of the iterates is averaged
     NOISELESS_MOMENTUM = 0.9
     TURNING = 5.0  # gradients that turn round by this many standard deviations halve the step
+    NOISE = 1.0  # of the iterates in a typical prediction, over what is to be learned
     WORSE = 3.0  # rise of the tangent, in standard deviations, that proves a result worse than the start
