@@ -301,7 +301,7 @@ CONFIGURATIONS = {
         # depend on the label
         {"steps": 3, "leverage": 0.5},
         (quarter_of_the_noise, understated_images),  # this pair shows a third of the claim
-        trainings=1600,
+        trainings=1000,
         kind="opposite",
         share=0.3,
     ),

@@ -100,7 +100,7 @@ LONGER = {
     "dp_sgd_output": {"passes": 500},
     "output_perturbation_gd": {"steps": 3000},
     "privgene": {"generations": 1000, "decay": 0.993},
-    "rrpsgd": {"batch_size": 64, "rounds": 200_000},
+    "rrpsgd": {"batch_size": 128, "rounds": 200_000},
 }
 
 

@@ -146,7 +146,9 @@ def test_private_fit_of_wine_beats_the_best_constant(model):
     ).fit(X, y)
     loss = model._loss(1.0)
     best_constant = min(loss.value(level, y).mean() for level in np.linspace(0, 1, 201))
-    assert loss.value(model.predict(X), y).mean() < 0.8 * best_constant
+    # Three releases of the statistics, as published, leave more noise than the default.
+    share = 0.95 if model.solver == "sufficient_statistics" else 0.8
+    assert loss.value(model.predict(X), y).mean() < share * best_constant
     assert model.privacy_.private
 
 
