@@ -166,8 +166,8 @@ static uint64_t run_rows(const struct kernel_table *kernels, int kind, int n_thr
     else if (kind == 2)
         make_columns(&races, kernels, REAL_F32, SOME_ROWS, 5, &kept);
     else if (kind < 5)
-        make_table(&races, NUMERIC_U8, 1, (struct table_shape){SOME_ROWS, 3, 4, kind == 3 ? 1 : 40},
-                   &kept);
+        make_table(&races, NUMERIC_U8, 1,
+                   (struct table_shape){SOME_ROWS, 3, 4, kind == 3 ? 1 : 40, kind % 2}, &kept);
     else {
         make_wide_sparse(&races, REAL_F64, &kept);
         run_wide_gradients(&races, kernels, &kept, n_threads);
