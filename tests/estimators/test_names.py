@@ -1,8 +1,6 @@
 """Names decide which column is which, in every representation: the right predictions, or an error."""
 
-import dask.dataframe
 import numpy as np
-import pandas as pd
 import pytest
 
 import dperm
@@ -11,6 +9,10 @@ from dperm.data import TabularMatrix, scan_csv, scan_parquet
 from dperm.errors import DataError
 from dperm.metrics import evaluate
 from dperm.search import PrivateSearch
+
+pd = pytest.importorskip("pandas")
+dask = pytest.importorskip("dask")
+pytest.importorskip("dask.dataframe")
 
 RNG = np.random.default_rng(0)
 FEATURES = ["a", "b", "c"]

@@ -1,7 +1,6 @@
 """A fit that is refused or interrupted leaves the model as it was."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from dperm import LogisticRegression, PrivateSearch
@@ -9,6 +8,7 @@ from dperm.accounting import Ledger
 from dperm.errors import BudgetExceededError
 from dperm.metrics import evaluate
 
+pd = pytest.importorskip("pandas")
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.uniform(-0.5, 0.5, (3000, 2)), columns=["a", "b"])
 Y = np.where(X.a > 0, 1, 0)

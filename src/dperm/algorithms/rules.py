@@ -20,6 +20,21 @@ from dperm.algorithms.problem import PublicProblem
 from dperm.losses import Loss
 from dperm.losses.weighted import largest_weight
 
+__all__ = [
+    "clip_share",
+    "curvature",
+    "distance",
+    "heavy_ball_step",
+    "longest_gradient",
+    "loss_at_zero",
+    "reach",
+    "sgd_step_size",
+    "small_batches",
+    "step_share",
+    "usual_clip",
+    "usual_steps",
+]
+
 
 def longest_gradient(loss: Loss, row_norm: float) -> float:
     """The Lipschitz constant, or if it is shorter the longest gradient of real targets at the weights 0.
