@@ -79,11 +79,11 @@ PYTHON = [
         "tests/accounting/test_composition.py::test_stated_error_of_a_power_covers_the_real_one",
     ),
     Fault(
-        "momentum stays constant",
-        "src/dperm/algorithms/step_rules.py",
-        "return min(1.0 - (1.0 - self._least) / longer, self._most)",
-        "return self._least",
-        f"{GOLDEN}[LogisticRegression]",
+        "the first iterates are averaged as well",
+        "src/dperm/algorithms/whitened_gd.py",
+        "if t > (1.0 - Default.TAIL) * schedule.steps:",
+        "if t > 0:",
+        f"{GOLDEN}[whitened_gd]",
     ),
     Fault(
         "a clip whose noise is harmless under a ridge term is halved",
@@ -95,9 +95,9 @@ PYTHON = [
     Fault(
         "a constant of a schedule is another one",
         "src/dperm/algorithms/defaults/constants.py",
-        "= 2000.0, ",
-        "= 2010.0, ",
-        f"{GOLDEN}[noisy_gd]",
+        "STEP, STABLE = 0.7, 2.6",
+        "STEP, STABLE = 0.71, 2.6",
+        f"{GOLDEN}[whitened_gd]",
     ),
     Fault(
         "weights of records do not raise a Lipschitz constant",
