@@ -162,4 +162,4 @@ def test_ensembles_that_set_seeds_are_named(Ensemble):
     with pytest.raises(ValueError, match=f"{Ensemble.__name__} sets the random_state.*refuses seeds"):
         Ensemble(clone(model).set_params(ledger=Ledger(100.0, 1e-3))).fit(X, (y > 0) * 1)
     with pytest.warns(SeededNoiseWarning, match=f"{Ensemble.__name__} sets the random_state"):
-        Ensemble(model, n_estimators=1).fit(X, (y > 0) * 1)
+        Ensemble(model, n_estimators=1, random_state=0).fit(X, (y > 0) * 1)
