@@ -88,19 +88,18 @@ def _of_number(column: Numeric, own: NDArray[np.float64]) -> tuple[list[Effect],
     first, end = 1 + column.functions, 1 + column.functions + len(column.atoms)
     smooth, weights = replace(column, atoms=()), np.delete(own, np.s_[first:end], axis=0)
     if column.functions:
-        ends = np.array(column.borders)
-        points = np.concatenate([[column.low, column.high], ends, np.nextafter(ends, column.low)])
-        change, effect = "lowest to highest point", np.ptp(_scores(smooth, points, weights), axis=0)
+        points = curve_points(smooth)
+        change, effect = "lowest to highest point", np.ptp(curve_rows(smooth, points) @ weights, axis=0)
         whole = effect
     found: list[Effect] = [(column.name, None, change, effect, whole)]
     if column.atoms:
-        jumps = _scores(column, column.atoms, own) - _scores(smooth, column.atoms, weights)
+        jumps = curve_rows(column, column.atoms) @ own - curve_rows(smooth, column.atoms) @ weights
         names = [name.removeprefix(f"{column.name}=") for name in column.feature_names[first:end]]
         found += [
             (column.name, name, "from the values around it", jump, jump)
             for name, jump in zip(names, jumps, strict=True)
         ]
-    at_low = _scores(column, [column.low], own)[0]
+    at_low = (curve_rows(column, [column.low]) @ own)[0]
     if column.missing == "column":
         missing = own[-1] - at_low
         found.append((column.name, "missing", f"instead of {low}", missing, missing))
@@ -128,24 +127,30 @@ def shape_points(schema: Schema, weights: NDArray[np.float64]) -> list[Point]:
 
 
 def _points_of(column: Numeric, own: NDArray[np.float64]) -> list[Point]:
-    ends = np.array(column.borders, dtype=np.float64)
-    if column.transform == "log1p" and not ends.size:
+    points = curve_points(column)
+    if column.transform == "log1p" and not column.borders:
         steps = np.linspace(0.0, 1.0, _POINTS + 1) * np.log1p(column.high - column.low)
-        ends = np.clip(column.low + np.expm1(steps), column.low, column.high)
-    points = np.unique([column.low, column.high, *ends, *np.nextafter(ends, column.low), *column.atoms])
+        points = np.union1d(points, np.clip(column.low + np.expm1(steps), column.low, column.high))
     points = points[~np.isin(points, column.atoms)]
     missing = [math.nan] * (column.missing in ("column", "zero"))
     values = [*points.tolist(), *column.atoms, *missing]
     kinds = ["number"] * len(points) + ["value"] * len(column.atoms) + ["missing"] * len(missing)
-    scores = _scores(column, values, own)
+    scores = curve_rows(column, values) @ own
     return [(column.name, *each) for each in zip(kinds, values, scores, strict=True)]
 
 
-def _scores(column: Numeric, values: ArrayLike, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What values of a column add to each score, of shape (n_values, n_scores)."""
+def curve_points(column: Numeric) -> NDArray[np.float64]:
+    """Ascending values between which a column's curve is a line: ends of bins, and atoms and their sides."""
+    ends, atoms = np.array(column.borders, dtype=np.float64), np.array(column.atoms, dtype=np.float64)
+    sides = [np.nextafter(ends, column.low), *(np.nextafter(atoms, end) for end in (column.low, column.high))]
+    return np.unique(np.concatenate([[column.low, column.high], ends, atoms, *sides]))
+
+
+def curve_rows(column: Numeric, values: ArrayLike) -> NDArray[np.float64]:
+    """The rows that stand for values of a column, whose products with its weights are added to scores."""
     numbers = np.asarray(values, dtype=np.float64)
     layout = layout_of([column], "")
-    return encode_values([column], layout, [numbers], len(numbers), np.dtype(np.float64)) @ weights
+    return encode_values([column], layout, [numbers], len(numbers), np.dtype(np.float64)).to_dense()
 
 
 def has_a_level(column: SchemaColumn) -> bool:

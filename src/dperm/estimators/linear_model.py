@@ -49,6 +49,7 @@ from dperm.estimators.input_checks import (
     with_targets,
 )
 from dperm.estimators.mixins import PrivacyDiagram, StoredWithoutLedger
+from dperm.estimators.monotone import monotone_facts, monotone_weights
 from dperm.estimators.sklearn_searches import check_seeds, warn_of_search
 from dperm.estimators.solvers import Call, check_solver, solver_call
 from dperm.estimators.standard_errors import WithCoefficients
@@ -212,7 +213,7 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
             weight_bound=self._weight_bound(),
             class_weight=self._weights_of_targets(),
         )
-        objective.described = schema_facts(self.schema)
+        objective.described = schema_facts(self.schema) | monotone_facts(self, loss)
         if self._is_private():
             if self.n_public is None:
                 warn_of_exact_number(relation_of(self.neighbors, self.ledger), self.ledger)
@@ -256,7 +257,8 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         self._design = FittedDesign(
             self.schema, float(self._row_norm()), bool(self.fit_intercept), self._encoding
         )
-        coef, ends = result.coef, -1 if self.fit_intercept else None
+        coef = monotone_weights(self.schema, result.coef, self.fit_intercept)
+        ends = -1 if self.fit_intercept else None
         self._set_weights(coef[:ends], coef[-1] if self.fit_intercept else np.zeros(coef.shape[1:]))
         self._keep_inference(result)
         self.n_iter_ = result.n_iter

@@ -112,11 +112,14 @@ class Cells(Histogram):
             if last < below[start - 1] < below[-1]:  # there are records on both sides
                 last = below[start - 1]
                 inside.append(float(self.edges[start - 1]))
+        atoms = np.array(self.values)[pile].tolist()
+        if self.column.monotone:  # an atom on an edge is free to lie between both bins
+            inside = sorted({*inside, *(each for each in atoms if self.column.low < each < self.column.high)})
         return replace(
             self.column,
             functions=min(functions, len(inside)),
             edges=_plain(inside, self.column) if inside else None,
-            atoms=_plain(np.array(self.values)[pile].tolist(), self.column),
+            atoms=_plain(atoms, self.column),
         )
 
 

@@ -215,6 +215,8 @@ def _range(column: Numeric) -> str:
         words += f", with {column.functions} functions of {len(column.borders) + 1} bins"
     if column.atoms:
         words += f", values of their own: {', '.join(map(column.shown, column.atoms))}"
+    if column.monotone:
+        words += ", rising" if column.monotone > 0 else ", falling"
     return words if column.bins is None else f"{words}, in {len(column.borders) + 1} bins"
 
 

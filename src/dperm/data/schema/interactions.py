@@ -80,6 +80,10 @@ def crossed_columns(
         unknown = [name for name in (each.first, each.second) if name not in known]
         if unknown:
             raise ValueError(f"interaction {each.name!r}: the schema describes no column {unknown[0]!r}")
+        if monotone := [name for name in (each.first, each.second) if getattr(known[name], "monotone", 0)]:
+            raise ValueError(
+                f"interaction {each.name!r}: {monotone[0]!r} is monotone, which an interaction could undo"
+            )
         if frozenset((each.first, each.second)) in found:
             raise ValueError(f"interaction {each.name!r} is given twice")
         crossed = Crossed(each, _basis(known[each.first], each), _basis(known[each.second], each))

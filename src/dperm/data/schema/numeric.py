@@ -26,6 +26,7 @@ _RULES = ("error", "zero", "column")  # for missing numbers
 GRID = 2.0**-24
 _EQUAL_BINS = 255  # of functions without edges: a code takes 8 bits
 _MAX_ATOMS = 100  # more values are categories
+_MAX_MONOTONE = 1000  # bins of a monotone curve: finding the nearest takes their square in memory
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,10 @@ class Numeric:
     missing : {"error", "zero", "column"} or float
         How a missing value (null, None or NaN) is treated: as an error; as zeros; as a 1 in a 0/1 column of
         its own, with zeros in the others; or as this number, which must be within the bounds.
+    monotone : {0, 1, -1}
+        1 or -1: the curve may only rise, or only fall, with the value; of two classes that of the score of
+        the second. Fits move the released weights to the nearest such curve, which costs no privacy. An atom
+        within a bin then lies on the curve, and a missing value stays free.
 
     Raises
     ------
@@ -93,6 +98,7 @@ class Numeric:
     functions: int = 0
     edges: Sequence[float] | None = None
     atoms: Sequence[float] = ()
+    monotone: int = 0
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -194,6 +200,12 @@ class Numeric:
             raise ValueError(
                 f"column {self.name!r}: atoms must be at most {_MAX_ATOMS} different values between the "
                 f"bounds, got {self.atoms}"
+            )
+        if self.monotone not in (0, 1, -1) or isinstance(self.monotone, bool):
+            raise ValueError(f"column {self.name!r}: monotone must be 1, -1 or 0, got {self.monotone!r}")
+        if self.monotone and functions and len(self.borders) >= _MAX_MONOTONE:
+            raise ValueError(
+                f"column {self.name!r}: with monotone give at most {_MAX_MONOTONE} bins by edges="
             )
 
     def _check_missing(self) -> None:
