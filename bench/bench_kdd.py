@@ -1,9 +1,10 @@
 """KDDCup99 (10 %) as a table: dperm compared with numpy on the dense one-hot matrix, ratios in one run.
 
-    python bench/bench_kdd.py [--rounds 9]
+    python bench/bench_kdd.py [--rounds 9] [--full]
 
-DPERM_DATA must name the folder of the data sets, or they are downloaded. Leave OMP_WAIT_POLICY
-unset: with "passive", some virtual machines wake both threads of a pass on the same core.
+--full takes all 4.9 million records. DPERM_DATA must name the folder of the data sets, or they are
+downloaded. Leave OMP_WAIT_POLICY unset: with "passive", some virtual machines wake both threads of a pass
+on the same core.
 """
 
 import numpy as np
@@ -92,8 +93,8 @@ def default_fit(table: TabularMatrix, y: np.ndarray, row_norm: float, rounds: in
 
 
 if __name__ == "__main__":
-    arguments = command_line(__doc__, rounds=9, fits=1)  # fits: rounds of whole fits
-    data = dperm.datasets.load("kddcup99")
+    arguments = command_line(__doc__, rounds=9, fits=1, full=False)  # fits: rounds of whole fits
+    data = dperm.datasets.load("kddcup99_full" if arguments.full else "kddcup99")
     y = np.asarray(data.y, dtype=np.float64)
     w = 0.1 * np.random.default_rng(0).normal(size=len(data.feature_names))
     for table in (data.X, in_bytes(data.X)):

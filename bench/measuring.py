@@ -106,12 +106,15 @@ def command_line(description: str | None, **defaults: Any) -> argparse.Namespace
     """Parse the command line, and print how the package was built.
 
     A default may be a value, a list if several can be given, a tuple of choices of which the first is the
-    default, or the type of an optional value.
+    default, the type of an optional value, or False for a switch.
     """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     for name, default in defaults.items():
+        if default is False:
+            parser.add_argument(f"--{name.replace('_', '-')}", action="store_true")
+            continue
         several = isinstance(default, list)
         first = default[0] if isinstance(default, list | tuple) else default
         parser.add_argument(
