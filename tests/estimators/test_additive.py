@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import dperm
-from dperm import Categorical, Numeric, Schema
+from dperm import Categorical, Interaction, Numeric, Schema
 from dperm.accounting import Ledger, gdp_mu
 from dperm.algorithms.fit import FitResult
 from dperm.audit import replay_check
@@ -279,11 +279,74 @@ class TestWhatPeopleSee:
         jobs = shapes[shapes["column"] == "job"].set_index("value")["score"]
         np.testing.assert_allclose(parts["job"], jobs[table["job"]], atol=1e-6)
 
+    @pytest.mark.parametrize("pair", [("job", "shift"), ("age", "job"), ("since", "gain"), ("age", "shift")])
+    def test_interactions_are_shown_by_pairs(self, pair):
+        shift = Numeric("shift", 0, 24, bins=[6, 18], missing="column")
+        age = Numeric("age", 17, 90, functions=3, edges=[25, 40, 60])
+        schema = Schema([age, *SCHEMA.columns[1:], shift, Interaction(*pair)], label="label")
+        model = fitted(people().assign(shift=np.arange(6000) % 24), schema=schema, additive=False)
+        shapes = model.shapes()
+        shapes = shapes[shapes["kind"] == "pair"]
+        record = {"age": 20, "gain": 0.0, "since": "2021-01-01", "job": "cook", "shift": 2}
+        table = pd.DataFrame([record] * len(shapes)).assign(
+            **{pair[0]: shapes["value"].to_list(), pair[1]: shapes["other"].to_list()}
+        )
+        if "since" in pair:  # its middles are numbers of days
+            table["since"] = pd.to_datetime("1970-01-01") + pd.to_timedelta(table["since"].astype(float), "D")
+        parts = model.contributions(table)[" & ".join(pair)]
+        np.testing.assert_allclose(parts, shapes["score"].astype(float), atol=1e-9)
+        assert np.ptp(parts) > 0.0
+        display = ShapesDisplay.from_estimator(model)
+        axes = {each.get_title().partition(" (")[0]: each for each in display.axes_}
+        drawn, middles = axes[" & ".join(pair)], {"age": 4, "since": 32, "gain": 32, "shift": 3}
+        if "job" in pair:  # a line for each of its two levels
+            (number,) = set(pair) - {"job"}
+            assert [len(line.get_xdata()) for line in drawn.lines] == [middles[number]] * 2
+        else:
+            assert drawn.collections[0].get_array().size == np.prod([middles[name] for name in pair])
+        matplotlib.pyplot.close(display.figure_)
+
+    def test_importances_are_deviations_of_contributions(self, tmp_path):
+        table = people()
+        model = fitted(table, 20.0)
+        model.save(tmp_path / "model.json")
+        found = dperm.load(tmp_path / "model.json").importances().set_index("column")["importance"]
+        parts = model.contributions(table)
+        assert found.index[0] == "age"
+        for name in ("age", "gain", "since", "job"):
+            assert found[name] == pytest.approx(parts[name].std(), rel=0.1, abs=0.1)
+        with pytest.raises(ValueError, match="moments that were released"):
+            fitted(table, additive=False, solver="noisy_gd").importances()
+
+    def test_bands_are_standard_errors_of_curves(self):
+        age = Numeric("age", 17, 90, functions=3, edges=[25, 40, 60])
+        model = fitted(
+            people()[["age", "label"]], schema=Schema([age]), additive=False, solver="noisy_newton"
+        )
+        shapes = model.shapes()
+        rows = np.column_stack(
+            [Schema([age]).encode({"age": shapes["value"]}, "float64").to_dense(), 0 * shapes["score"]]
+        )
+        errors = np.sqrt(np.einsum("ij,jk,ik->i", rows, model.inference_.covariance, rows))
+        assert (
+            shapes["standard_error"] >= errors * (1 - 1e-9)
+        ).all()  # larger where the noise leaves it open
+        assert (shapes["standard_error"] <= errors * 2.0).all()
+        display = ShapesDisplay.from_estimator(model)
+        assert display.axes_[0].collections[0].get_paths()[0].vertices[:, 1].max() > shapes["score"].max()
+        matplotlib.pyplot.close(display.figure_)
+
     def test_one_figure_and_the_report(self):
         model = fitted(people())
         display = ShapesDisplay.from_estimator(model, most=3)
         assert len(display.axes_) == 3
-        assert display.axes_[0].get_title() == "age"  # the steepest first
+        assert display.axes_[0].get_title().startswith("age (")  # the most important first
+        display = ShapesDisplay.from_estimator(model)
+        display.figure_.canvas.draw()
+        axes = {each.get_title().partition(" (")[0]: each for each in display.axes_}
+        assert axes["gain"].get_xscale() == "function"  # on the scale of the column
+        assert "20" in axes["since"].get_xticklabels()[1].get_text()  # a date
+        matplotlib.pyplot.close(display.figure_)
         matplotlib.pyplot.close(display.figure_)
         assert "what every column adds to the score" in dperm.report(model).to_html()
 

@@ -64,6 +64,8 @@ class FitResult:
         Number of iterations, as the algorithm counts them.
     history : list of dict
         Released values only, one entry per iteration.
+    moments : (d, d) ndarray or None
+        Released second moments of the columns about their means, with noise; None if the solver has none.
 
     Examples
     --------
@@ -80,6 +82,7 @@ class FitResult:
     privacy: PrivacyStatement
     n_iter: int
     history: list[dict[str, Any]] = field(default_factory=list)
+    moments: Array | None = field(default=None, repr=False, kw_only=True)
 
 
 # Natural logarithm of the largest weights that a run may reach: their squares are still finite doubles.

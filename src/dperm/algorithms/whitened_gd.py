@@ -9,7 +9,7 @@ Candes, "Adaptive restart for accelerated gradient schemes", Foundations of Comp
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -249,6 +249,8 @@ class Coordinates:
         Largest second moment that noise may have left there beyond 1.
     ridge : float
         Largest second derivative of the ridge term along directions that are not whitened.
+    moments : ndarray or None
+        Second moments of the columns about their means, as far as they stand out of the noise.
     """
 
     transform: Transform | None
@@ -257,6 +259,7 @@ class Coordinates:
     prior: Array
     factor: float = 1.0
     ridge: float = 0.0
+    moments: Array | None = None
 
     def gradient_sum(self, objective: Objective, w: Array, clip: float) -> tuple[Bounded, float]:
         """Of the records, clipped in these coordinates, and what it is to be multiplied by."""
@@ -325,12 +328,13 @@ def _descent(fit: Fit, schedule: WhitenedGDSchedule, noise: _Noise, signal: floa
     rise, of_rise = float(np.vdot(at_start, mean)), of_noise * float(np.linalg.norm(mean))
     if objective.loss.convex and rise > Default.WORSE * of_rise:
         mean = np.zeros_like(mean)
-    return fit.result(
+    result = fit.result(
         first + there.weights(mean),
         noise.words(),
         n_iter=schedule.steps,
         clip=gradient_sum.sensitivity(fit.neighbors) / fit.neighbors.sum_factor,
     )
+    return replace(result, moments=there.moments)
 
 
 def coordinates(
@@ -357,14 +361,16 @@ def coordinates(
     least = min(Default.LEAST_SQUARE * of_squares + 2.0**-40 * rows.length**2, rows.length**2 / d)
     diagonal = np.maximum(seen, least)
     ridge_there = objective.l2 * rows.factors**2 / start.curvature
-    missed = math.sqrt(2.0 * d)
+    missed, moments = math.sqrt(2.0 * d), None
     if _GRAM in noise:
         gram = gram_sum(objective, transform=transform)
         of_gram = noise[_GRAM] * gram.sensitivity(fit.neighbors) / (OFF_DIAGONAL * n)
         beside = symmetric_matrix(release.gaussian_sum(gram, noise[_GRAM]))[:d, :d] / n
         np.fill_diagonal(beside, 0.0)
         edge = Default.EDGE * of_gram * math.sqrt(d)
-        values, axes = _eigen(_beyond(beside, edge) + np.diag(diagonal + ridge_there))
+        known = _beyond(beside, edge)
+        moments = (known + np.diag(np.maximum(seen, 0.0))) / np.outer(rows.factors, rows.factors)
+        values, axes = _eigen(known + np.diag(diagonal + ridge_there))
         values = np.maximum(values, min(edge, float(diagonal.min())))
         seen = np.einsum("ij,ij->j", axes, (beside + np.diag(seen)) @ axes)
         missed = min(edge / float(values.mean()), missed)
@@ -380,6 +386,7 @@ def coordinates(
         missed,
         np.append(prior / values, 0.0 * intercept),
         ridge=objective.l2 * objective.penalize_intercept,
+        moments=moments,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product, repeat
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,23 +107,32 @@ def _of_number(column: Numeric, own: NDArray[np.float64]) -> tuple[list[Effect],
     return found, at_low
 
 
-#: Column, what kind of value it is, the value, and what it adds to each score.
-Point = tuple[str, str, float | str, NDArray[np.float64]]
+#: Column, what kind of value it is, the value, that of an interaction's other column, what it adds to scores.
+Point = tuple[str, str, float | str, float | str | None, NDArray[np.float64]]
 
 _POINTS = 32  # of a line on a logarithmic scale
 
 
 def shape_points(schema: Schema, weights: NDArray[np.float64]) -> list[Point]:
-    """What every column adds to each score, at points between which it is a line."""
+    """What every column adds to each score, at points between which it is a line, and each interaction."""
     found: list[Point] = []
-    for column in schema.columns:
+    for column in schema.parts:
         own, weights = np.split(weights, [len(column.feature_names)])
-        if isinstance(column, Numeric):
+        if isinstance(column, Crossed):
+            pairs = product(column.first.levels, column.second.levels)
+            found += [
+                (column.name, "pair", *pair, each)
+                for pair, each in zip(pairs, column.scores(own), strict=True)
+            ]
+        elif isinstance(column, Numeric):
             found += _points_of(column, own)
-            continue
-        levels = [*map(str, column.categories), *([] if has_a_level(column) else [OTHERS])]
-        scores = np.vstack([own, np.zeros_like(own[:1])])
-        found += [(column.name, "category", level, each) for level, each in zip(levels, scores, strict=False)]
+        else:
+            levels = [*map(str, column.categories), *([] if has_a_level(column) else [OTHERS])]
+            scores = np.vstack([own, np.zeros_like(own[:1])])
+            found += [
+                (column.name, "category", level, None, each)
+                for level, each in zip(levels, scores, strict=False)
+            ]
     return found
 
 
@@ -136,7 +146,7 @@ def _points_of(column: Numeric, own: NDArray[np.float64]) -> list[Point]:
     values = [*points.tolist(), *column.atoms, *missing]
     kinds = ["number"] * len(points) + ["value"] * len(column.atoms) + ["missing"] * len(missing)
     scores = curve_rows(column, values) @ own
-    return [(column.name, *each) for each in zip(kinds, values, scores, strict=True)]
+    return [(column.name, kind, *each) for kind, *each in zip(kinds, values, repeat(None), scores)]
 
 
 def curve_points(column: Numeric) -> NDArray[np.float64]:
@@ -151,6 +161,24 @@ def curve_rows(column: Numeric, values: ArrayLike) -> NDArray[np.float64]:
     numbers = np.asarray(values, dtype=np.float64)
     layout = layout_of([column], "")
     return encode_values([column], layout, [numbers], len(numbers), np.dtype(np.float64)).to_dense()
+
+
+def importances_of(
+    schema: Schema | None, weights: NDArray[np.float64], moments: NDArray[np.float64] | None
+) -> list[float] | None:
+    """By column and interaction the standard deviation of what it adds to a score, from released moments."""
+    if schema is None or moments is None:
+        return None
+    found, start = [], 0
+    weights = weights[: len(moments)].reshape(len(moments), -1)
+    if weights.shape[1] > 1:  # a constant added to the scores of all classes changes nothing
+        weights = weights - weights.mean(axis=1, keepdims=True)
+    for part in schema.parts:
+        own = slice(start, start := start + len(part.feature_names))
+        values, axes = np.linalg.eigh(moments[own, own])
+        squares = np.square(axes.T @ weights[own]).mean(axis=1)
+        found.append(math.sqrt(float(np.maximum(values, 0.0) @ squares)))  # noise may have left some below 0
+    return found
 
 
 def has_a_level(column: SchemaColumn) -> bool:

@@ -31,6 +31,7 @@ from dperm.estimators.design import (
     schema_facts,
     training_data,
 )
+from dperm.estimators.effects import importances_of
 from dperm.estimators.input_checks import (
     check_epsilon_delta,
     check_kinds,
@@ -254,12 +255,12 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
 
     def _take(self, result: FitResult) -> Self:
         """Set the fitted attributes from the result of a solver."""
-        self._design = FittedDesign(
-            self.schema, float(self._row_norm()), bool(self.fit_intercept), self._encoding
-        )
+        norm, with_intercept = float(self._row_norm()), bool(self.fit_intercept)
+        self._design = FittedDesign(self.schema, norm, with_intercept, self._encoding)
         coef = monotone_weights(self.schema, result.coef, self.fit_intercept)
-        ends = -1 if self.fit_intercept else None
-        self._set_weights(coef[:ends], coef[-1] if self.fit_intercept else np.zeros(coef.shape[1:]))
+        self._importances = importances_of(self.schema, coef, result.moments)
+        weights, last = (coef[:-1], coef[-1]) if self.fit_intercept else (coef, np.zeros(coef.shape[1:]))
+        self._set_weights(weights, last)
         self._keep_inference(result)
         self.n_iter_ = result.n_iter
         self.privacy_ = replace(result.privacy, public=self._by_label(result.privacy.public))
@@ -359,9 +360,8 @@ class PrivateLinearModel(WithCoefficients, PrivacyDiagram, StoredWithoutLedger, 
         self, X: ArrayLike, coef: NDArray[np.float64], intercept: Any
     ) -> NDArray[np.float64]:
         """``X coef + intercept`` with rows scaled as in training: ``(n_samples,)`` or ``(n_samples, K)``."""
-        products = [
-            self._scaled_block(rows, coef, intercept) for rows in prediction_blocks(self, X, len(coef))
-        ]
+        blocks = prediction_blocks(self, X, len(coef))
+        products = [self._scaled_block(rows, coef, intercept) for rows in blocks]
         return products[0] if len(products) == 1 else np.concatenate(products)
 
     def _scaled_block(self, rows: Any, coef: NDArray[np.float64], intercept: Any) -> NDArray[np.float64]:

@@ -25,6 +25,7 @@ class WithCoefficients:
     coef_: NDArray[np.float64]
     intercept_: Any
     _design: FittedDesign
+    _importances: list[float] | None
 
     def coefficients(self) -> Any:
         """The weights by column and category.
@@ -122,8 +123,11 @@ class WithCoefficients:
         -------
         pandas.DataFrame or polars.DataFrame
             "column"; "kind": "number" (points between which the curve is a line), "value" (one at which
-            records pile up), "missing" or "category"; "value", in the unit of the column; and "score", or one
-            column of numbers for each class. No privacy is spent: it follows from the weights.
+            records pile up), "missing", "category" or, of an interaction, "pair"; "value", in the unit of the
+            column; "other", the value of the second column of an interaction, whose numbers stand for bins
+            with this middle; and "score", or one column of numbers for each class. After
+            ``solver="noisy_newton"`` also "standard_error", of sampling and noise together, NaN where it is
+            refused or a level left out. No privacy is spent: it follows from the weights.
 
         Raises
         ------
@@ -149,13 +153,58 @@ class WithCoefficients:
         schema, heads = self._design.schema, [name for name, _ in scores]
         if schema is None:
             raise ValueError("shapes are those of the columns of a schema, and the model has none")
-        points = shape_points(schema, np.column_stack([numbers for _, numbers in scores]))
-        found: dict[str, list[Any]] = {"column": [], "kind": [], "value": []}
-        found |= {name: [] for name in (heads if len(heads) > 1 else ["score"])}
-        for *facts, each in points:
-            for head, fact in zip(found, (*facts, *each.tolist()), strict=True):
-                found[head].append(fact)
-        return found
+        weights, inference = np.column_stack([each for _, each in scores]), getattr(self, "inference_", None)
+        points = shape_points(schema, weights if inference is None else np.eye(len(weights)))
+        *facts, rows = zip(*points, strict=True)
+        found = dict(zip(("column", "kind", "value", "other"), map(list, facts), strict=True))
+        if inference is None:
+            return found | dict(
+                zip(heads if len(heads) > 1 else ["score"], np.array(rows).T.tolist(), strict=True)
+            )
+        of_rows = inference.contrasts(np.array(rows))
+        return found | {"score": of_rows.value.tolist(), "standard_error": of_rows.standard_error.tolist()}
+
+    def importances(self) -> Any:
+        """How much every column and interaction moves the score: the largest first.
+
+        Returns
+        -------
+        pandas.DataFrame or polars.DataFrame
+            "column", and "importance": the standard deviation over the records of what the column adds to the
+            score (for several classes, the root of the mean square of these). It follows from the weights and
+            from the second moments of the columns that the solver has released, with their noise, so that no
+            privacy is spent.
+
+        Raises
+        ------
+        NotFittedError, ImportError
+            As for `coefficients`.
+        ValueError
+            Without a schema, or if the solver has released no second moments.
+
+        Examples
+        --------
+        >>> import dperm
+        >>> schema = dperm.Schema([dperm.Numeric("age", 0, 100), dperm.Categorical("job", ["cook", "clerk"])])
+        >>> table = {"age": [20, 40, 60, 80] * 5000, "job": ["cook", "clerk"] * 10000}
+        >>> model = dperm.LogisticRegression(schema=schema, classes=[-1, 1]).fit(table, [-1, -1, 1, 1] * 5000)
+        >>> model.importances()["column"].tolist()
+        ['age', 'job']
+        """
+        check_is_fitted(self)
+        if self._importances is None:
+            raise ValueError(
+                "importances need a schema and second moments that were released, as solver='auto' does with "
+                "enough budget for up to 1,000 weights; contributions(X) are those of given records"
+            )
+        return _data_frame(self.importance_values())
+
+    def importance_values(self) -> dict[str, list[Any]]:
+        """The columns of `importances` as a dict of lists; empty ones if it has none."""
+        schema = self._design.schema
+        pairs = zip(schema.parts, self._importances, strict=True) if schema and self._importances else ()
+        ranked = sorted(((each.name, size) for each, size in pairs), key=lambda pair: -pair[1])
+        return {"column": [name for name, _ in ranked], "importance": [size for _, size in ranked]}
 
     def contributions(self, X: Any) -> dict[str, NDArray[np.float64]]:
         """What every column of the schema adds to the score of each record: its prediction as a sum.
@@ -241,8 +290,8 @@ def _data_frame(values: dict[str, list[Any]]) -> Any:
 
 
 def _head(label: Any) -> str:
-    """Column name of a class, distinct from those of the first two columns."""
-    return f"class {label}" if str(label) in ("column", "category") else str(label)
+    """Column name of a class, distinct from those of other columns."""
+    return f"class {label}" if str(label) in ("column", "category", "kind", "value", "other") else str(label)
 
 
 def _columns_and_categories(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Self
 
@@ -18,10 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 from dperm.accounting import PrivacyLedger
 from dperm.accounting.ledger.ledger import check_ledger
 from dperm.accounting.ledger.reports import spending
+from dperm.data.schema.columns import Numeric
+from dperm.data.schema.schema import Schema
 from dperm.errors import ExactScoreWarning, warn_caller
 from dperm.metrics.displays import new_axes
 
 _CATEGORIES = 16  # that a small axis has room for
+_TALL = 3.0  # times the median height of curves: beyond it a curve has a scale of its own
+_LINES = 8  # levels that lines can be told apart for
 _ROW = 0.24  # height of a row in inches
 NOT_PRIVATE = "exact scores, for public or synthetic data: NOT private"
 
@@ -207,14 +211,21 @@ class CoefficientDisplay:
 
 @dataclass
 class ShapesDisplay:
-    """The curves of a model: what every column adds to the score, by its value, on one scale.
+    """The curves of a model: what every column adds to the score, by its value.
+
+    Curves are on one scale, except those that are far higher. Interactions are maps of colours, or lines for
+    the levels of a category.
 
     Parameters
     ----------
     shapes : dict of str to list
-        As ``model.shape_values()`` returns it.
+        As ``model.shape_values()`` returns it. Bands are intervals of 95 %, where it has standard errors.
     most : int
-        Number of columns to show: those whose highest and lowest point are farthest apart.
+        Number of columns to show: the most important, or else those of the widest range.
+    importances : dict of str to float
+        By column, the numbers beside its name; empty if they are not known.
+    schema : Schema, optional
+        For the scales and names of axes.
 
     Attributes
     ----------
@@ -236,53 +247,127 @@ class ShapesDisplay:
 
     shapes: dict[str, list[Any]]
     most: int = 24
+    importances: Mapping[str, float] = field(default_factory=dict)
+    schema: Schema | None = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, most: int = 24) -> Self:
         """Draw the curves of a fitted estimator with a schema."""
-        return cls(estimator.shape_values(), most).plot()
+        shapes = estimator.shape_values()
+        importances = dict(zip(*estimator.importance_values().values(), strict=True))
+        return cls(shapes, most, importances, estimator.schema_).plot()
 
     def plot(self) -> Self:
         """Draw the curves, each in axes of its own."""
-        columns, kinds = np.array(self.shapes["column"]), np.array(self.shapes["kind"])
-        values = np.array(self.shapes["value"], dtype=object)
-        heads = list(self.shapes)[3:]
-        scores = np.column_stack([self.shapes[head] for head in heads])
-        names = list(dict.fromkeys(columns.tolist()))
-        names.sort(key=lambda name: -float(np.ptp(scores[columns == name], axis=0).max()))
-        names = names[: self.most]
+        facts = {name: np.array(each, dtype=object) for name, each in self.shapes.items()}
+        heads = [name for name in list(facts)[4:] if name != "standard_error"]
+        scores = np.column_stack([facts[head] for head in heads]).astype(float)
+        errors = 1.96 * np.array(self.shapes.get("standard_error", np.full(len(scores), math.nan)))
+        where = {name: facts["column"] == name for name in dict.fromkeys(self.shapes["column"])}
+        ranges = {name: float(np.ptp(scores[own], axis=0).max()) for name, own in where.items()}
+        names = sorted(where, key=lambda name: (-self.importances.get(name, 0.0), -ranges[name]))[: self.most]
         across = min(len(names), 4)
         down = -(-len(names) // across)
-        self.figure_, _ = new_axes(None, (2.6 * across, 2.1 * down))
+        self.figure_, _ = new_axes(None, (2.8 * across, 2.3 * down))
         self.figure_.clear()
-        grid = self.figure_.subplots(down, across, sharey=True, squeeze=False).ravel()
+        grid = self.figure_.subplots(down, across, squeeze=False).ravel()
         for axes in grid[len(names) :]:
             axes.remove()
-        self.axes_ = grid[: len(names)]
+        self.axes_, curves = grid[: len(names)], []
         for axes, name in zip(self.axes_, names, strict=True):
-            own = columns == name
-            _draw_shape(axes, kinds[own], values[own], scores[own])
-            axes.axhline(0.0, color="0.7", linewidth=0.8, zorder=0)
-            axes.set_title(_shortened(name), fontsize="small")
+            kinds, values, others = (facts[fact][where[name]] for fact in ("kind", "value", "other"))
+            if kinds[0] == "pair":
+                widest = int(np.ptp(scores[where[name]], axis=0).argmax())
+                self._draw_pairs(axes, name, values, others, scores[where[name], widest])
+            else:
+                _draw_shape(axes, kinds, values, scores[where[name]], errors[where[name]])
+                self._scale(axes.xaxis, name, values)
+                axes.axhline(0.0, color="0.7", linewidth=0.8, zorder=0)
+                curves.append(axes)
+            size = f" ({self.importances[name]:.2g})" if name in self.importances else ""
+            axes.set_title(_shortened(name) + size, fontsize="small")
             axes.tick_params(labelsize="x-small")
-        if len(heads) > 1:
-            self.axes_[0].legend(heads, frameon=False, fontsize="x-small")
+        ends = np.array([axes.get_ylim() for axes in curves]).reshape(-1, 2)
+        heights = ends[:, 1] - ends[:, 0]
+        alike = heights <= _TALL * np.median(heights)
+        for axes in np.array(curves, dtype=object)[alike]:
+            axes.set_ylim(ends[alike, 0].min(), ends[alike, 1].max())
+        if len(heads) > 1 and curves:
+            curves[0].legend(heads, frameon=False, fontsize="x-small")
         return self
 
+    def _draw_pairs(
+        self, axes: Any, name: str, values: NDArray[Any], others: NDArray[Any], scores: NDArray[np.float64]
+    ) -> None:
+        """Lines for the levels of a category along a number, if they are few, or a map of colours."""
+        count = int(np.argmax(values != values[0])) or len(values)
+        named = (
+            {each.name: (each.first, each.second) for each in self.schema.interactions} if self.schema else {}
+        )
+        (x, y), xs, ys, table = (
+            named.get(name, ("", "")),
+            values[::count],
+            others[:count],
+            scores.reshape(-1, count),
+        )
+        if isinstance(xs[0], str):  # a number along x
+            x, y, xs, ys, table = y, x, ys, xs, table.T
+        known = [np.array([each == each for each in side]) for side in (xs, ys)]  # no missing values
+        xs, ys, table = xs[known[0]], ys[known[1]], table[np.ix_(*known)]
+        if isinstance(ys[0], str) and not isinstance(xs[0], str) and len(ys) <= _LINES:
+            lines = axes.plot(xs.astype(float), table, drawstyle="steps-mid")
+            labels, small = [_shortened(each, 14) for each in ys], "xx-small"
+            axes.legend(lines, labels, title=y, frameon=False, fontsize=small, title_fontsize=small)
+        else:
+            places = [
+                np.arange(len(each)) if isinstance(each[0], str) else each.astype(float) for each in (xs, ys)
+            ]
+            most = float(np.abs(table).max()) or 1.0
+            mesh = axes.pcolormesh(*places, table.T, shading="nearest", cmap="RdBu_r", vmin=-most, vmax=most)
+            self.figure_.colorbar(mesh, ax=axes).ax.tick_params(labelsize="x-small")
+            self._scale(axes.yaxis, y, ys)
+            axes.set_ylabel(_shortened(y), fontsize="x-small")
+        self._scale(axes.xaxis, x, xs)
+        axes.set_xlabel(_shortened(x), fontsize="x-small")
 
-def _draw_shape(axes: Any, kinds: NDArray[Any], values: NDArray[Any], scores: NDArray[np.float64]) -> None:
-    """Lines between numbers, markers at single values, bars of categories."""
+    def _scale(self, axis: Any, name: str, values: NDArray[Any]) -> None:
+        """The scale of an axis of numbers, dates as such, and the names of categories."""
+        columns = () if self.schema is None else self.schema.columns
+        column = next((each for each in columns if each.name == name), None)
+        if isinstance(values[0], str):
+            shown = range(len(values) if len(values) <= _CATEGORIES else 0)  # more would overlap
+            turned = {"rotation": 60, "ha": "right"} if axis.axis_name == "x" else {}
+            axis.set_ticks(shown, [_shortened(values[place], 12) for place in shown], **turned)
+        elif isinstance(column, Numeric) and column.transform == "log1p":
+            low, span = column.low, column.high - column.low
+            there, back = lambda x: np.log1p(np.maximum(x - low, 0.0)), lambda z: low + np.expm1(z)
+            getattr(axis.axes, f"set_{axis.axis_name}scale")("function", functions=(there, back))
+            ticks = low + np.array([0.0, *10.0 ** np.arange(np.log10(span) + 1e-9)])
+            axis.set_ticks(ticks, [column.shown(tick) for tick in ticks])
+        elif isinstance(column, Numeric) and column.unit is not None:
+            axis.set_major_formatter(lambda number, _: column.shown(round(number)))
+
+
+def _draw_shape(
+    axes: Any,
+    kinds: NDArray[Any],
+    values: NDArray[Any],
+    scores: NDArray[np.float64],
+    errors: NDArray[np.float64],
+) -> None:
+    """Lines between numbers, markers at single values, bars of categories; bands of given half-widths."""
     line, alone, missing = kinds == "number", kinds == "value", kinds == "missing"
     if not line.any():
         places = np.arange(len(values))
         axes.hlines(scores, places[:, np.newaxis] - 0.4, places[:, np.newaxis] + 0.4, color="C0")
-        shown = range(len(values) if len(values) <= _CATEGORIES else 0)  # more would overlap
-        axes.set_xticks(shown, [_shortened(values[place], 12) for place in shown], rotation=60, ha="right")
+        axes.errorbar(places, scores[:, 0], errors, fmt="none", ecolor="C0", alpha=0.4)
         return
     for place in range(scores.shape[1]):
-        color = f"C{place}"
-        axes.plot(values[line].astype(float), scores[line, place], color=color)
-        axes.plot(values[alone].astype(float), scores[alone, place], "o", markersize=3, color=color)
+        color, x = f"C{place}", values.astype(float)
+        axes.plot(x[line], scores[line, place], color=color, linewidth=1.2)
+        ends = (scores[line, place] + side * errors[line] for side in (-1.0, 1.0))
+        axes.fill_between(x[line], *ends, color=color, alpha=0.2, linewidth=0)
+        axes.errorbar(x[alone], scores[alone, place], errors[alone], fmt="o", markersize=3, color=color)
         for score in scores[missing, place]:
             axes.axhline(score, linestyle=":", linewidth=0.9, color=color)
 

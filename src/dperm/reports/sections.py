@@ -15,8 +15,8 @@ from dperm.accounting.ledger.account import arithmetic, ledger_rows
 from dperm.accounting.ledger.entry import LedgerEntry
 from dperm.accounting.ledger.reports import doubts, promise, spending, sums_then
 from dperm.accounting.neighbours import Neighbours
-from dperm.data.schema.columns import Numeric, SchemaColumn
 from dperm.data.schema.formats import schema_blocks
+from dperm.data.schema.interactions import Crossed
 from dperm.data.schema.schema import Schema
 from dperm.metrics.displays import EvaluationDisplay, new_axes, pyplot
 from dperm.metrics.evaluation import CURVES, Evaluation
@@ -238,18 +238,15 @@ def weights(model: Any) -> Section:
     rows = list(zip(*columns, strict=True))
     words = "the weights by column and category"
     blocks: list[Block] = [picture(lambda: CoefficientDisplay.from_estimator(model), words)]
-    if any(isinstance(each, Numeric) and each.functions for each in _columns(model)):
+    schema: Schema | None = model._design.schema
+    parts = () if schema is None else schema.parts
+    if any(isinstance(each, Crossed) or getattr(each, "functions", 0) for each in parts):
         blocks = [picture(lambda: ShapesDisplay.from_estimator(model), "what every column adds to the score")]
     blocks.append(Table(heads, rows[:_MAX_WEIGHTS]))
     if len(rows) > _MAX_WEIGHTS:
         blocks.append(Text(f"And {len(rows) - _MAX_WEIGHTS:,} further rows, which to_dict() holds.", "small"))
     blocks.append(Text(_OF_WEIGHTS + (_OF_INTERVALS if inferred else _NO_INTERVALS), "small"))
     return Section("The model", blocks)
-
-
-def _columns(model: Any) -> Sequence[SchemaColumn]:
-    schema: Schema | None = model._design.schema
-    return () if schema is None else schema.columns
 
 
 _OF_WEIGHTS = "Weights are noisy: that of a category with few records is mostly noise. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -116,6 +117,15 @@ class _Basis:
             return True
         own = self.column
         return own.functions >= len(self.names) and own.borders == self.edges and not own.atoms
+
+    @property
+    def levels(self) -> list[Any]:
+        """What each code stands for: a category, the middle of a bin, NaN for a missing number."""
+        own = self.column
+        if isinstance(own, Categorical):
+            return [*map(str, own.categories)]
+        middles = own.middles(self.edges or own.borders)
+        return [*middles, math.nan] if self.rows is None and own.missing == "column" else middles
 
     def codes(self, values: NDArray[Any]) -> Codes:
         """The levels or bins of what the column's `read` returned, `size` for none."""

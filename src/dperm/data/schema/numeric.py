@@ -232,6 +232,11 @@ class Numeric:
             return tuple(self.low + self._unscaled(share) for share in shares)
         return tuple(given or ())
 
+    def middles(self, borders: Sequence[float]) -> list[float]:
+        """Middles of the bins between borders, on the transformed scale, in the unit of the column."""
+        ends = self._scaled(np.array([self.low, *borders, self.high], dtype=np.float64))
+        return [self.low + self._unscaled(share) for share in (0.5 * (ends[1:] + ends[:-1])).tolist()]
+
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the columns of the design matrix that this column fills."""

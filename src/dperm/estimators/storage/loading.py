@@ -165,6 +165,9 @@ def _model(entries: Mapping[str, Any]) -> PrivateLinearModel:
         model._set_weights(rows[:-1], rows[-1])
     else:
         model._set_weights(rows[:-1, 0], rows[-1, 0])
+    model._importances = entries.get("importances")
+    if model._importances and (schema is None or len(model._importances) != len(schema.parts)):
+        raise ValueError("importances must be those of the columns and interactions of the schema")
     model.n_iter_, model.privacy_ = entries["n_iter"], PrivacyStatement.from_dict(entries["privacy"])
     if entries.get("ledger") is not None:
         terms = {name: from_json(each) for name, each in entries["ledger"].items()}

@@ -86,6 +86,7 @@ def entries_of(model: Any, target: Mapping[str, Any] | None = None) -> dict[str,
         "encoding": None if design.schema is not None else design.encoding or None,
         "privacy": model.privacy_.to_dict(),
         "inference": _inference(getattr(model, "inference_", None)),
+        "importances": model._importances,
         "ledger": None if model.ledger is None else _terms(model.ledger),
         "target": None if target is None else dict(target),
     }
