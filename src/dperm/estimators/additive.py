@@ -65,7 +65,7 @@ def solve_additive(model: Any, X: Any, y: Any, counts: ArrayLike | None, weights
         inner.epsilon, inner.neighbors = inner.ledger.epsilon, str(relation)
     counted = counts_of_cells(_source(X, schema), cells, _other_columns(X, schema), _repeats(counts))
     gaussian_scale(multiplier * counted.sensitivity(relation), counted.grid)  # raises if it cannot be drawn
-    facts = {"functions": functions, "functions_of": list(cells)}
+    facts = {"dimension": linear.dimension, "functions": functions, "functions_of": list(cells)}
     release = Releaser(
         epsilon, model.delta, budget, neighbors=relation, ledger=model.ledger, random_state=source,
         description=f"{type(model).__name__}, additive", statement=facts,
@@ -140,7 +140,7 @@ def _one_statement(
 ) -> PrivacyStatement:
     """The statement of the fit, with what was learned first and the terms of both."""
     if release.budget.total_units == math.inf:
-        return replace(fitted, public={**fitted.public, **facts})
+        return replace(fitted, public={**facts, **fitted.public})
     percent, rest = 100.0 * SHARE, 100.0 * (1.0 - SHARE)
     first = (
         f"Gaussian noise on counts of the numbers of {len(facts['functions_of'])} columns in public cells "
@@ -156,5 +156,5 @@ def _one_statement(
         steps=None if fitted.steps is None else fitted.steps + 1,
         random=release.random,
         ledger=charge_note(model.ledger, model.epsilon, model.delta),
-        public={**fitted.public, **facts},
+        public={**facts, **fitted.public},
     )

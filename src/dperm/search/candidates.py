@@ -11,6 +11,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from dperm.data.schema.schema import Schema
+from dperm.estimators.additive import solve_additive
 from dperm.estimators.linear_model import PrivateLinearModel
 from dperm.estimators.sklearn_searches import learning
 from dperm.objective.objective import Objective
@@ -43,13 +44,15 @@ class SharedRecords:
 
     def fit(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> None:
         """Like ``model.fit``; `settings` are the parameters in which the model may differ from the others."""
-        model._solve(self._objective(model, settings))
+        if model.additive:  # the records are encoded with bins that each fit learns
+            solve_additive(model, self.X, self.y, self.counts, self.weights)
+        else:
+            model._solve(self._objective(model, settings))
 
     def fit_all(self, models: Sequence[PrivateLinearModel], settings: Sequence[Mapping[str, Any]]) -> None:
         """Fit each model."""
         for model, own in zip(models, settings, strict=True):
-            objective = self._objective(model, own)
-            model._take(model._call(objective).run(objective))
+            self.fit(model, own)
 
     def _objective(self, model: PrivateLinearModel, settings: Mapping[str, Any]) -> Objective:
         """The objective of the model; sets the attributes that depend on the records alone."""
@@ -123,11 +126,6 @@ class Candidates:
                 raise ValueError(f"candidates must not set {taken}: these are the search's own, or for all")
             made = clone(estimator).set_params(**own)
             _check_steps(made)
-            if model_of(made).additive:
-                raise ValueError(
-                    "additive=True learns bins in each fit, which a search does not price: search over "
-                    "candidates of schema=, of Schema.learn(..., functions='auto') or Numeric(functions=K)"
-                )
 
     def __len__(self) -> int:
         return len(self.settings)

@@ -196,8 +196,8 @@ class HeldOut:
         Validated, as `fit` takes them.
     scoring : Scoring
     model : PrivateLinearModel
-        The unfitted model: its schema encodes the records once, and with ``non_finite="zero"`` records that
-        are not finite do not count in the scores either.
+        The unfitted model: its schema encodes the records once, for all that have the same, and with
+        ``non_finite="zero"`` records that are not finite do not count in the scores either.
     """
 
     def __init__(self, records: Records, scoring: Scoring, model: Any) -> None:
@@ -215,8 +215,8 @@ class HeldOut:
                 )
         schema = getattr(model, "schema", None)
         encoded = records.in_files or isinstance(X, TabularMatrix)
-        if schema is not None and not encoded and len(targets):
-            X = schema.encode(X)
+        self._schema = schema if schema is not None and not encoded and len(targets) else None
+        self._encoded = None if self._schema is None else self._schema.encode(X)
         if getattr(model, "non_finite", "raise") == "zero" and not encoded and schema is None:
             finite = np.flatnonzero(finite_rows(X))
             if len(finite) < len(targets):
@@ -238,4 +238,6 @@ class HeldOut:
     def _total(self, model: Any) -> int:
         if not len(self._targets):
             return 0
-        return int(self._counts @ self.scoring.integers(model.predict(self._X), self._targets, self._weights))
+        own = getattr(model, "schema_", None)
+        X = self._encoded if self._schema is not None and own == self._schema else self._X
+        return int(self._counts @ self.scoring.integers(model.predict(X), self._targets, self._weights))
