@@ -8,6 +8,8 @@ from dperm.datasets import files
 from papers import framework, page
 
 NO_DATA_NEEDED = ("lssgd_noise", "lssgd_tables3_4", "wang2022_noise", "claims")
+#: Computed by the functions of lee2018_figure2 and lssgd_table2, whose rows are computed again.
+BY_ANOTHER_PAGE = ("lee2018_figure1", "lee2018_figure3", "lee2018_figure4", "lssgd_figure3")
 NUMBERS = Path(__file__).parents[1] / "docs" / "reproduced"
 
 
@@ -19,7 +21,7 @@ def test_published_numbers_are_those_of_this_version(name):
     if files.data_folder() is None and name not in NO_DATA_NEEDED:
         pytest.skip(f"{files.FOLDER_VARIABLE} is not set")
     assert len(page.text(table, records)) > 500
-    for mode in table.modes:
+    for mode in () if name in BY_ANOTHER_PAGE else table.modes:
         cell = framework.Cell(table, mode, table.rows[0].settings | table.check)
         found, kept = cell.run(), records[cell.key]
         assert found.get("refused") == kept.get("refused")
