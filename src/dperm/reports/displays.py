@@ -24,7 +24,8 @@ from dperm.errors import ExactScoreWarning, warn_caller
 from dperm.metrics.displays import new_axes
 
 _CATEGORIES = 16  # that a small axis has room for
-_TALL = 3.0  # times the median height of curves: beyond it a curve has a scale of its own
+_TALL = 3.0  # times the median height of curves, from which on a curve has its own scale
+_WIDE = 99.0  # range from which on an axis is logarithmic, if the column is
 _LINES = 8  # levels that lines can be told apart for
 _ROW = 0.24  # height of a row in inches
 NOT_PRIVATE = "exact scores, for public or synthetic data: NOT private"
@@ -213,8 +214,7 @@ class CoefficientDisplay:
 class ShapesDisplay:
     """The curves of a model: what every column adds to the score, by its value.
 
-    Curves are on one scale, except those that are far higher. Interactions are maps of colours, or lines for
-    the levels of a category.
+    Curves are on one scale, except those that are far higher; interactions are maps or, by category, lines.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ class ShapesDisplay:
             shown = range(len(values) if len(values) <= _CATEGORIES else 0)  # more would overlap
             turned = {"rotation": 60, "ha": "right"} if axis.axis_name == "x" else {}
             axis.set_ticks(shown, [_shortened(values[place], 12) for place in shown], **turned)
-        elif isinstance(column, Numeric) and column.transform == "log1p":
+        elif isinstance(column, Numeric) and column.transform == "log1p" and column.high - column.low > _WIDE:
             low, span = column.low, column.high - column.low
             there, back = lambda x: np.log1p(np.maximum(x - low, 0.0)), lambda z: low + np.expm1(z)
             getattr(axis.axes, f"set_{axis.axis_name}scale")("function", functions=(there, back))
