@@ -113,7 +113,6 @@ AGE = Numeric("age", 17, 90, monotone=1)
     ("make", "message"),
     [
         (lambda: Numeric("age", 17, 90, monotone="rising"), "monotone must be 1, -1 or 0"),
-        (lambda: Numeric("age", 0, 1e6, functions=2, edges=range(1, 2000), monotone=1), "at most 1000 bins"),
         (lambda: Schema([AGE, Categorical("job", ["a"]), Interaction("age", "job")]), "could undo"),
         (lambda: fit(classes=[0, 1, 2]), "one class against the others"),
         (lambda: fit(solver="noisy_newton"), "standard errors"),

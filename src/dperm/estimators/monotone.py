@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.optimize import nnls
 from sklearn.isotonic import isotonic_regression
 
 from dperm.data.schema.columns import Numeric
@@ -17,7 +16,7 @@ from dperm.estimators.effects import curve_points, curve_rows
 from dperm.losses import Loss
 
 Array = NDArray[np.float64]
-_ROUNDING = 1e-12  # of curves, relative to their largest weight
+_ROUNDING = 1e-13  # of products, relative to the lengths
 
 
 def monotone_columns(schema: Schema | None) -> list[Numeric]:
@@ -75,17 +74,36 @@ def _project(column: Numeric, curve: Array, fit_intercept: bool) -> float:
     centre = rows.mean(axis=0) if fit_intercept else np.zeros(rows.shape[1])
     steps = column.monotone * np.diff(rows, axis=0)
     steps = steps[steps.any(axis=1)]
-    steps /= np.linalg.norm(steps, axis=1, keepdims=True)
-    shift = 0.0
-    if (steps @ curve[kept]).min() < -_ROUNDING * np.abs(curve).max():
-        # With z = R w, the squared distance of two curves is that of two z. The nearest z of the cone of all
-        # with C z >= 0 is z + C' u for the u >= 0 with which it is smallest (Moreau).
-        triangle = np.linalg.qr(rows - centre, mode="r")
-        cone = solve_triangular(triangle, steps.T, trans="T")
-        u, _ = nnls(-cone, triangle @ curve[kept], maxiter=100 * len(steps))
-        change = solve_triangular(triangle, cone @ u)
-        curve[kept] += change
-        shift = -float(centre @ change)
+    # With z = R w, the squared distance of two curves is that of two z.
+    triangle = np.linalg.qr(rows - centre, mode="r")
+    z = triangle @ curve[kept]
+    change = solve_triangular(triangle, _nearest(z, solve_triangular(triangle, steps.T, trans="T")) - z)
+    curve[kept] += change
     on_curve = curve_rows(replace(own, atoms=()), np.array(column.atoms)[~free])[:, 1 : 1 + column.functions]
     curve[~kept] = on_curve @ curve[1 : 1 + column.functions]
-    return shift
+    return -float(centre @ change)
+
+
+def _nearest(z: Array, columns: Array) -> Array:
+    """The vector nearest to z whose products with these columns are at least 0.
+
+    It is z plus the columns times the numbers u >= 0 with which it is shortest (Moreau), found with an active
+    set (Lawson and Hanson 1974, chapter 23) that stops at rounding errors.
+    """
+    columns, least = columns / np.linalg.norm(columns, axis=0), -_ROUNDING * float(np.linalg.norm(z))
+    found, active, u = z, np.zeros(0, dtype=np.intp), np.zeros(0)
+    for _ in range(100 * len(columns)):
+        products = found @ columns
+        if products.min() >= least:
+            break
+        active, u = np.append(active, products.argmin()), np.append(u, 0.0)
+        while True:
+            best = np.linalg.lstsq(columns[:, active], -z, rcond=None)[0]
+            if (falling := best <= 0.0).sum() == 0:
+                break
+            steps = np.where(falling, u / np.where(falling, u - best, 1.0), np.inf)
+            u = u + steps.min() * (best - u)
+            u[steps.argmin()] = 0.0
+            active, u = active[u > 0.0], u[u > 0.0]
+        u, found = best, z + columns[:, active] @ best
+    return found

@@ -26,7 +26,6 @@ _RULES = ("error", "zero", "column")  # for missing numbers
 GRID = 2.0**-24
 _EQUAL_BINS = 255  # of functions without edges: a code takes 8 bits
 _MAX_ATOMS = 100  # more values are categories
-_MAX_MONOTONE = 1000  # bins of a monotone curve: finding the nearest takes their square in memory
 
 
 @dataclass(frozen=True)
@@ -203,10 +202,7 @@ class Numeric:
             )
         if self.monotone not in (0, 1, -1) or isinstance(self.monotone, bool):
             raise ValueError(f"column {self.name!r}: monotone must be 1, -1 or 0, got {self.monotone!r}")
-        if self.monotone and functions and len(self.borders) >= _MAX_MONOTONE:
-            raise ValueError(
-                f"column {self.name!r}: with monotone give at most {_MAX_MONOTONE} bins by edges="
-            )
+        object.__setattr__(self, "monotone", int(self.monotone))
 
     def _check_missing(self) -> None:
         if isinstance(self.missing, str):
