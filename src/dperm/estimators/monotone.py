@@ -91,7 +91,8 @@ def _nearest(z: Array, columns: Array) -> Array:
     set (Lawson and Hanson 1974, chapter 23) that stops at rounding errors.
     """
     columns, least = columns / np.linalg.norm(columns, axis=0), -_ROUNDING * float(np.linalg.norm(z))
-    found, active, u = z, np.zeros(0, dtype=np.intp), np.zeros(0)
+    found, active = z, np.zeros(0, dtype=np.intp)
+    u: Array = np.zeros(0)
     for _ in range(100 * len(columns)):
         products = found @ columns
         if products.min() >= least:
