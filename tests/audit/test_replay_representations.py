@@ -191,7 +191,7 @@ def made(request, tmp_path):
 @pytest.mark.parametrize(
     ("representation", "case", "relation"),
     [
-        (representation, case, relation)
+        pytest.param(representation, case, relation, marks=[pytest.mark.slow] * (relation != RELATIONS[0]))
         for representation in REPRESENTATIONS
         for case, relation in WITH_RELATIONS
         if takes(case, representation)

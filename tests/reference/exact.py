@@ -11,6 +11,8 @@ from dperm.mechanisms import release_without_privacy
 from reference import awkward_arrays
 
 RELATIONS = ["add_or_remove", "replace_one"]
+#: For tests with many fits: the second with the slow tests.
+RELATIONS_ONE_SLOW = [RELATIONS[0], pytest.param(RELATIONS[1], marks=pytest.mark.slow)]
 dtypes = pytest.mark.parametrize("dtype", awkward_arrays.DTYPES, ids=lambda dtype: dtype.__name__)
 intercepts = pytest.mark.parametrize("fit_intercept", [False, True], ids=["no intercept", "intercept"])
 
