@@ -15,6 +15,7 @@ from dperm.algorithms import InferenceResult, noisy_newton
 from dperm.algorithms.inference import Estimates
 from dperm.errors import InferenceWarning
 from dperm.losses import Huber
+from reference.exact import RELATIONS_ONE_SLOW
 
 EXACT = {"epsilon": math.inf, "delta": 1e-6}
 FALSE_ALARM = 1e-6  # probability that a statistical test fails with other seeds
@@ -146,7 +147,7 @@ def test_omitted_columns_have_weight_zero_and_the_others_are_fitted_without_them
 # -- with noise --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("neighbors", ["add_or_remove", "replace_one"])
+@pytest.mark.parametrize("neighbors", RELATIONS_ONE_SLOW)
 def test_the_noise_of_the_weights_matches_the_covariance(neighbors):
     """Squared Mahalanobis distances from the exact estimate are chi-squared, up to second-order terms."""
     X, y = records(8000)

@@ -214,6 +214,7 @@ def test_objectives_outside_the_proof_are_refused():
             objective_perturbation(zero_rows(10, loss, l2=0.1), 1.0, 0.0, **settings)
 
 
+@pytest.mark.slow
 def test_a_default_clip_is_used_only_where_it_lowers_the_noise():
     """A clip of the logistic loss costs a share of epsilon, and with much signal it is long."""
     few, many = zero_rows(200), zero_rows(10**7)

@@ -32,6 +32,7 @@ from dperm.mechanisms.hooks import watch_releases
 from dperm.search import run as run_module
 from dperm.search.scores import HeldOut, Records, scoring_of
 from estimators.test_conventions import expected_failures
+from reference.exact import RELATIONS_ONE_SLOW
 from search.problems import DELTA, GRID, model, records, search
 
 pytestmark = pytest.mark.filterwarnings(
@@ -311,7 +312,7 @@ def files(tmp_path):
     return X, y, (csv, parquet)
 
 
-@pytest.mark.parametrize("relation", ["add_or_remove", "replace_one"])
+@pytest.mark.parametrize("relation", RELATIONS_ONE_SLOW)
 @pytest.mark.parametrize("method", METHODS)
 def test_files_give_what_records_in_memory_give(method, relation, files):
     X, y, sources = files
@@ -360,6 +361,7 @@ class TestSecretBatches:
         total = gaussian_delta(1.0, 1.0 / math.sqrt(units_as_float(paid.cost.units)))
         assert total + slack_as_float(paid.cost.slack) <= DELTA * (1.0 + 1e-9)
 
+    @pytest.mark.slow
     def test_a_random_number_of_rounds_costs_what_it_was_priced_at(self):
         ledger = Ledger(4.0, 1e-5, allow_seeded=True)
         candidates = [{"solver_options": {"rounds": rounds, "batch_size": 20}} for rounds in (40, 60)]
