@@ -99,7 +99,7 @@ def _nearest(z: Array, columns: Array) -> Array:
             break
         active, u = np.append(active, products.argmin()), np.append(u, 0.0)
         while True:
-            best = np.linalg.lstsq(columns[:, active], -z, rcond=None)[0]
+            best = np.linalg.lstsq(columns[:, active], -z, rcond=None)[0].astype(np.float64)
             if (falling := best <= 0.0).sum() == 0:
                 break
             steps = np.where(falling, u / np.where(falling, u - best, 1.0), np.inf)
