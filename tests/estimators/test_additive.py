@@ -227,6 +227,19 @@ class TestSearch:
         assert ledger.spent == 3.0
         assert len(ledger.history()) == 1
 
+    def test_what_the_schema_of_a_later_candidate_refuses_costs_nothing(self):
+        ledger = Ledger(2.0, 1e-6, allow_seeded=True)
+        whole = [replace(SCHEMA.columns[0], missing="zero"), *SCHEMA.columns[1:]]
+        candidates = [{"schema": Schema(whole, label="label")}, {"schema": SCHEMA}]
+        model = dperm.LogisticRegression(classes=[-1, 1], n_public=500)
+        for row in range(8):  # some of them are held out for the scores
+            table = people(500).astype({"age": float})
+            table.loc[row, "age"] = np.nan
+            search = PrivateSearch(model, candidates, 2.0, 1e-6, ledger=ledger, random_state=0)
+            with pytest.raises(DataError, match="age"):
+                search.fit(table.drop(columns="label"), table["label"])
+        assert ledger.spent == 0.0
+
     @pytest.mark.filterwarnings("ignore:the budget of a fit in this search")
     def test_every_release_is_within_its_sensitivity(self):
         def run(table):

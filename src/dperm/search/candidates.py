@@ -142,6 +142,12 @@ class Candidates:
         return [each for each in (self.model.schema, *given) if isinstance(each, Schema)]
 
     @property
+    def firsts_of_schemas(self) -> list[int]:
+        """The first candidate with each schema."""
+        own = [each.get(f"{self._prefix}schema", self.model.schema) for each in self.settings]
+        return [index for index, each in enumerate(own) if each not in own[:index]]
+
+    @property
     def is_pipeline(self) -> bool:
         """Whether the model is the last step of a pipeline."""
         return bool(self._prefix)

@@ -79,6 +79,10 @@ class SearchRun:
         whole, train, _ = self._allot(plan.fit)
         first = self._make(0, whole, whole.epsilon, self.n)
         self._all_records.check(first, candidates.settings[0])
+        for index in candidates.firsts_of_schemas[1:]:  # a cell may suit one schema and not another
+            self._all_records.check(
+                self._make(index, whole, whole.epsilon, self.n), candidates.settings[index]
+            )
         if is_classifier(first) and candidates.model.classes is None:  # a part may lack some labels
             self._labels = {"classes": model_of(first).classes_}
         taken, held = records.split(train)
