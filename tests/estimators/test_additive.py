@@ -288,13 +288,14 @@ AWKWARD = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 5e-324, 2.0, math
 @pytest.mark.parametrize("missing", ["zero", 0.5])
 def test_cells_count_each_number_once(transform, missing):
     cells = Cells(Numeric("x", -1.0, 1.0, transform, missing=missing))
-    cell, group, alone = np.split(cells.counts(np.array(AWKWARD)), [1024, 1024 + 32])
+    cell, group, eighth, alone = np.split(cells.counts(np.array(AWKWARD)), [1024, 1056, 1064])
     found = dict(zip(cells.values, alone.tolist(), strict=True))
     assert found == {-1.0: 2, 0.0: 2, 1.0: 5} | ({} if missing == "zero" else {0.5: 2})
     assert cell.sum() + alone.sum() == len(AWKWARD) - (missing == "zero")
     np.testing.assert_array_equal(group, cell.reshape(32, 32).sum(axis=1))
+    np.testing.assert_array_equal(eighth, group.reshape(8, 4).sum(axis=1))
     # A number on an edge belongs to the cell above it, as it does to the bin in the encoding.
-    assert np.flatnonzero(cells.counts(cells.edges[:1])).tolist() == [1, 1024]
+    assert np.flatnonzero(cells.counts(cells.edges[:1])).tolist() == [1, 1024, 1056]
 
 
 def test_a_column_in_which_nothing_or_two_values_stand_out_keeps_its_line():
@@ -306,6 +307,18 @@ def test_a_column_in_which_nothing_or_two_values_stand_out_keeps_its_line():
     counts[[100, 200, 1024 + 3, 1024 + 6]] = 50.0  # two more values, alone in their groups
     four = cells.column_with(4, counts, 10.0, 200.0)
     assert (four.functions, four.edges, four.atoms) == (1, (101 / 1024,), (0.0, 1.0))
+
+
+def test_records_that_stand_out_in_no_group_are_found_in_a_larger_one():
+    cells = Cells(Numeric("x", 0.0, 1.0))
+    counts = np.zeros(cells.n_bins)
+    counts[1024 : 1024 + 4] = [15.0, 10.0, 12.0, 60.0]  # the last stands out by itself
+    counts[1024 + 32] = 100.0
+    learned = cells.column_with(4, counts, 10.0, 100.0)
+    inside = np.array(learned.edges)
+    assert (inside < 3 / 32).sum() == pytest.approx(0.4 * 32, abs=1)
+    assert ((inside >= 3 / 32) & (inside <= 1 / 8)).sum() == pytest.approx(0.6 * 32, abs=1)
+    assert len(inside) == 31
 
 
 class TestWhatPeopleSee:
@@ -353,7 +366,7 @@ class TestWhatPeopleSee:
 
     def test_importances_are_deviations_of_contributions(self, tmp_path):
         table = people()
-        model = fitted(table, 20.0)
+        model = fitted(table, 100.0)
         model.save(tmp_path / "model.json")
         found = dperm.load(tmp_path / "model.json").importances().set_index("column")["importance"]
         parts = model.contributions(table)

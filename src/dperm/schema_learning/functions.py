@@ -27,7 +27,7 @@ Integers = NDArray[np.int64]
 SHARE = 0.05
 _CELLS = 1024  # of equal width on the transformed scale
 _BINS = 32  # that a column gets at least where counts allow it
-_GROUPS = 32  # of cells
+_LEVELS = (32, 8)  # groups of cells, and groups of these
 _PER_SIGNAL, _PER_RECORD = 0.08, 1.0 / 200.0  # weights of functions over n mu / sqrt(dimension), and over n
 MOST_FUNCTIONS = 16  # functions of a column
 _RARE = 0.01  # fraction of the records whose values may be other than two
@@ -59,14 +59,15 @@ class Cells(Histogram):
         return tuple(sorted(each for each in known if column.low <= each <= column.high))
 
     @cached_property
-    def groups(self) -> Integers:
-        """The first cells of groups of cells, which are counted as well: a sum has the noise of one count."""
-        return np.arange(0, len(self.edges) + 1, -(-(len(self.edges) + 1) // _GROUPS))
+    def levels(self) -> list[Integers]:
+        """The first cells of larger and larger groups, which are counted, too: a sum has the noise of one."""
+        n_cells = len(self.edges) + 1
+        return [np.arange(0, n_cells, -(-n_cells // groups)) for groups in _LEVELS]
 
     @property
     def n_bins(self) -> int:
         """Number of counts: of the cells, of the groups, of the values."""
-        return len(self.edges) + 1 + len(self.groups) + len(self.values)
+        return len(self.edges) + 1 + sum(map(len, self.levels)) + len(self.values)
 
     def read(self, column: TableColumn) -> NDArray[Any]:
         """The numbers of a column of a table, NaN where missing."""
@@ -82,7 +83,8 @@ class Cells(Histogram):
         alone = np.array([np.count_nonzero(clipped == value) for value in self.values])
         clipped = clipped[~np.isin(clipped, self.values)]
         cells = np.bincount(np.searchsorted(self.edges, clipped, side="right"), minlength=len(self.edges) + 1)
-        return np.concatenate([cells, np.add.reduceat(cells, self.groups), alone]).astype(np.int64)
+        groups = [np.add.reduceat(cells, starts) for starts in self.levels]
+        return np.concatenate([cells, *groups, alone]).astype(np.int64)
 
     def column_with(self, functions: int, counts: Numbers, sigma: float, n: float) -> Numeric:
         """The column with at most so many functions of bins that follow from noisy counts of n records.
@@ -91,16 +93,26 @@ class Cells(Histogram):
         equally. A column in which nothing stands out keeps its line, and so does one of two values.
         """
         n_cells = len(self.edges) + 1
-        cells, groups, alone = np.split(counts, [n_cells, n_cells + len(self.groups)])
+        parts = np.cumsum([n_cells, *map(len, self.levels)])
+        cells, *groups, alone = np.split(counts, parts)
         pile = alone > max(_PEAK * sigma, (n - alone.max()) / _BINS)  # of the records that are elsewhere
         rest = max(n - float(alone[pile].sum()), 1.0)
         peaks = cells > max(_PEAK * sigma, rest / _BINS)
         peak_counts = np.where(peaks, cells, 0.0)
-        others = groups - np.add.reduceat(peak_counts, self.groups)
-        noise = sigma * np.sqrt(1.0 + np.add.reduceat(peaks.astype(float), self.groups))
-        others[others < _GROUP * noise] = 0.0
-        sizes = np.diff([*self.groups, n_cells])
-        below = np.cumsum(peak_counts + np.repeat(others / sizes, sizes))
+        others, known = np.zeros(n_cells), peaks.copy()  # counts that stand out, in cells that they describe
+        noise = peaks.astype(float)  # its variance in what is known, in those of one count
+        for starts, noisy in zip(self.levels, groups, strict=True):
+            left = noisy - np.add.reduceat(peak_counts + others, starts)
+            free = np.add.reduceat((~known).astype(float), starts)
+            deviation = sigma * np.sqrt(1.0 + np.add.reduceat(noise, starts))
+            found = (left > _GROUP * deviation) & (free > 0)
+            sizes = np.diff([*starts, n_cells])
+            here = np.repeat(found, sizes)
+            others[here & ~known] = np.repeat(left / np.maximum(free, 1.0), sizes)[here & ~known]
+            known |= here
+            noise[here] = 0.0
+            noise[starts[found]] = 1.0
+        below = np.cumsum(peak_counts + others)
         levels = int(peaks.sum() + pile.sum())
         two = levels <= 2 and not others.any() and rest - float(peak_counts.sum()) <= _RARE * n
         if two or not (levels or below[-1]):
@@ -159,7 +171,8 @@ def functions_of_budget(n: float, mu: float, dimension: int, columns: int) -> in
         Number of numeric columns that get functions.
     """
     weights = min(_PER_SIGNAL * n * mu / math.sqrt(dimension), _PER_RECORD * n)
-    return int(min(weights / columns, MOST_FUNCTIONS)) if columns else 0
+    functions = int(min(weights / columns, MOST_FUNCTIONS)) if columns else 0
+    return max(functions, 2) if functions else 0  # the first one rises or falls, as the line does
 
 
 def counts_of_cells(
@@ -167,7 +180,7 @@ def counts_of_cells(
 ) -> OpenCounts:
     """Exact counts of numbers in cells, in one pass; a record counts at most once in each column."""
     tally = source.total(Counting(cells, {}, tuple(names), repeats))
-    return OpenCounts(tally.bins, (), columns=2 * len(cells))
+    return OpenCounts(tally.bins, (), columns=(1 + len(_LEVELS)) * len(cells))
 
 
 def released_functions(
