@@ -3,15 +3,15 @@
     python bench/additive.py [--data adult bank line] [--epsilons 0.1 0.4 1 4] [--splits 8] [--ebm-splits 3]
     python bench/additive.py --study fit --functions 0 1 2 4 8 16 [--splits 4]
     python bench/additive.py --study "held out" --functions 0 -1
-    python bench/additive.py --pairs 0 1 3 [--splits 3]
+    python bench/additive.py --study pairs --functions 0 1 3
 
 The first prints accuracy and AUC on held-out records of ``additive=True`` and of the linear model, of the
 linear model and of boosted trees without privacy, and, with interpret-core, of DP-EBM. The second fits with
 given numbers of functions, -1 for the rule of the package, on generated problems (additive, linear and
 stepwise truths; values that pile up; heavy tails), data sets and tables of installed packages. It prints the
 held-out loss and the change of accuracy or R^2 against the first number with its standard error over splits.
-The half of a problem is a hash of its name. The last fits with so many interactions, the best ones, chosen
-without privacy, on tables with categories that data sets and installed packages have.
+The half of a problem is a hash of its name. The last fits with so many interactions, the best, chosen without
+privacy, on tables with categories that data sets and installed packages have.
 """
 
 from __future__ import annotations
@@ -180,12 +180,12 @@ def mixed() -> Iterator[tuple[str, Callable[[], Problem]]]:
         yield f"{name}: {target}", functools.partial(of_frame, frame, target)
 
 
-def best_pairs(problem: Problem, X: dict[str, np.ndarray], y: np.ndarray, most: int) -> list[Interaction]:
-    """Pairs that explain most of what an additive model without privacy leaves: no private choice is better.
+def best_pairs(problem: Problem, X: dict[str, np.ndarray], y: np.ndarray) -> list[Interaction]:
+    """All pairs, from the one on that explains most of what the additive model leaves, by exact counts.
 
     Explained variance over cells (numbers in 8 bins), less what chance explains.
     """
-    model = model_for(problem, math.inf, len(y), additive=True).fit(X, y)
+    model = model_for(problem, 100.0, len(y), additive=True, random_state=0).fit(X, y)
     rest = y - model.predict(X) if problem.bound else (y > 0) - model.predict_proba(X)[:, 1]
     codes = {}
     for each in problem.schema.columns:
@@ -196,34 +196,7 @@ def best_pairs(problem: Problem, X: dict[str, np.ndarray], y: np.ndarray, most: 
         cells = codes[one].astype(int) * 1000 + codes[other].astype(int)
         _, cells, counts = np.unique(cells, return_inverse=True, return_counts=True)
         gains[one, other] = (np.bincount(cells, rest) ** 2 / counts).sum() - rest.var() * len(counts)
-    return [Interaction(*pair, functions=2) for pair in sorted(gains, key=gains.get)[-most:]]
-
-
-def pairs(numbers: list[int], splits: int) -> None:
-    """Print what so many of the best pairs change against the first number, by table and epsilon."""
-    for name, make in mixed():
-        problem = make()
-        X, y, *_ = split(problem, 0)
-        chosen = best_pairs(problem, X, y, max(numbers))
-        print(
-            f"{name}, {len(problem.y):,} x {len(problem.columns)}: {', '.join(each.name for each in chosen)}"
-        )
-        for epsilon in EPSILONS:
-            found = []
-            for number in numbers:
-                schema = Schema([*problem.schema.columns, *chosen[len(chosen) - number :]])
-                told, rows = problem._replace(schema=schema), []
-                for seed in range(splits):
-                    X, y, other, targets = split(problem, seed)
-                    model = model_for(told, epsilon, len(y), additive=True, random_state=seed).fit(X, y)
-                    rows.append(scores(problem, model, other, targets))
-                found.append(np.array(rows))
-            cells = [f"{found[0][:, 0].mean():.1f}"]
-            for number, rows in zip(numbers[1:], found[1:], strict=True):
-                change, ratio = (rows - found[0])[:, 0], rows[:, 2].mean() / found[0][:, 2].mean()
-                error = change.std(ddof=1) / math.sqrt(splits)
-                cells.append(f"{number}: {change.mean():+.1f} ± {error:.1f}, x {ratio:.3f}")
-            print(f"| {name} | {epsilon:g} | " + " | ".join(cells) + " |", flush=True)
+    return [Interaction(*pair, functions=2) for pair in sorted(gains, key=gains.get)[::-1]]
 
 
 def model_for(problem: Problem, epsilon: float, n: int, **settings: Any) -> Any:
@@ -254,42 +227,49 @@ def scores(problem: Problem, model: Any, X: Any, y: np.ndarray) -> list[float]:
     return [100.0 * accuracy_score(y, model.predict(X)), auc, log_loss(y, chances, labels=model.classes_)]
 
 
+RULE = additive.functions_of_budget
+
+
 def fixed(functions: int) -> Callable[..., int]:
     """In place of the rule; -1 is the rule itself."""
-    return additive.functions_of_budget if functions < 0 else lambda *_: functions
+    return RULE if functions < 0 else lambda *_: functions
 
 
 def study(which: str, numbers: list[int], splits: int) -> None:
-    """Print a line per problem and epsilon."""
-    rules = {functions: fixed(functions) for functions in numbers}
-    logarithms = {functions: [] for functions in numbers}
-    for name, make in problems():
-        if half(name) != which:
+    """Print a line per problem and epsilon; of "pairs", numbers are those of interactions."""
+    logarithms = {number: [] for number in numbers}
+    for name, make in mixed() if which == "pairs" else problems():
+        if which not in ("pairs", half(name)):
             continue
         problem = make()
+        X, y, *_ = split(problem, 0)
+        pairs = best_pairs(problem, X, y)[: max(numbers)] if which == "pairs" else []
+        if pairs:
+            print(", ".join(each.name for each in pairs))
         for epsilon in EPSILONS:
             found = {}
-            for functions, rule in rules.items():
-                additive.functions_of_budget = rule
+            for number in numbers:
+                told = problem._replace(schema=Schema([*problem.schema.columns, *pairs[:number]]))
+                additive.functions_of_budget = fixed(-1 if pairs else number)
                 rows = []
                 for seed in range(splits):
-                    X, y, other, targets = split(problem, seed)
-                    model = model_for(problem, epsilon, len(y), additive=True, random_state=seed).fit(X, y)
-                    rows.append(scores(problem, model, other, targets))
-                found[functions] = np.array(rows)
+                    X, y, other, targets = split(told, seed)
+                    model = model_for(told, epsilon, len(y), additive=True, random_state=seed).fit(X, y)
+                    rows.append(scores(told, model, other, targets))
+                found[number] = np.array(rows)
             base = found[numbers[0]]
             cells = []
-            for functions, each in found.items():
+            for number, each in found.items():
                 change, ratio = each[:, 0] - base[:, 0], each[:, 2].mean() / base[:, 2].mean()
                 error = change.std(ddof=1) / math.sqrt(splits)
-                logarithms[functions].append(math.log(ratio))
-                cells.append(f"{functions}: {ratio:.3f} ({change.mean():+.1f} +- {error:.1f})")
+                logarithms[number].append(math.log(ratio))
+                cells.append(f"{number}: {ratio:.3f} ({change.mean():+.1f} +- {error:.1f})")
             print(
                 f"{name}, {len(problem.y):,} x {len(problem.columns)}, {epsilon:g} | " + " | ".join(cells),
                 flush=True,
             )
-    for functions, each in logarithms.items():
-        print(f"{functions}: geometric mean of loss ratios {math.exp(np.mean(each)):.3f} on {len(each)}")
+    for number, each in logarithms.items():
+        print(f"{number}: geometric mean of loss ratios {math.exp(np.mean(each)):.3f} on {len(each)}")
 
 
 def a_line(n: int = 20_000) -> Problem:
@@ -358,12 +338,10 @@ def dp_ebm(problem: Problem, epsilon: float) -> Any:
 if __name__ == "__main__":
     given = command_line(
         __doc__, data=["adult", "bank", "line"], epsilons=list(EPSILONS), splits=8, ebm_splits=0, study="",
-        functions=[0, -1], pairs=[0],
+        functions=[0, -1],
     )  # fmt: skip
     warnings.simplefilter("ignore")
-    if max(given.pairs):
-        pairs(given.pairs, given.splits)
-    elif given.study:
+    if given.study:
         study(given.study, given.functions, given.splits)
     else:
         for each in given.data:
