@@ -213,7 +213,9 @@ def searched(n_jobs, ledger=None):
 
 @pytest.mark.filterwarnings("ignore:.*dperm.PrivateSearch chooses")
 @needs_fork
-@pytest.mark.parametrize("backend", ["loky", "multiprocessing", "threading"])
+@pytest.mark.parametrize(
+    "backend", [pytest.param("loky", marks=pytest.mark.slow), "multiprocessing", "threading"]
+)
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_grid_search_in_every_kind_of_pool(backend):
     expected = searched(1)  # uses threads in this process

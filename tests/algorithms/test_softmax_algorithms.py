@@ -174,6 +174,7 @@ def test_audited_leakage_is_within_and_near_the_claim(relation):
     assert estimate > 0.9 * gdp_mu(EPSILON, DELTA) - 10 / math.sqrt(result.certified / 2), result
 
 
+@pytest.mark.slow
 def test_a_learned_row_norm_is_within_the_claim():
     """Without a clip the row norm is learned, and the record's gradient is shorter than the default clip."""
     honest = measure(clip=None)

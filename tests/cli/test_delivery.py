@@ -92,7 +92,7 @@ def test_a_signal_before_the_charge(prepared, monkeypatch):
     ("limit", "words"),
     [
         ("os.dup2(os.open('/dev/full', os.O_WRONLY), 1)", "No space left on device"),
-        ("os.close(1); sys.stdout = None", "standard output is closed"),
+        pytest.param("os.close(1); sys.stdout = None", "standard output is closed", marks=pytest.mark.slow),
         ("import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (99999, 99999))", "File too large"),
     ],
 )

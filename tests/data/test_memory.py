@@ -135,7 +135,10 @@ def test_a_csv_file_takes_a_few_chunks(tmp_path):
     assert highest_pool(source, width) < 5 * 8 * n * (width + 1) / n_chunks + text
 
 
-@pytest.mark.parametrize(("dtype", "compression"), [(np.float64, "zstd"), (np.float32, "snappy")])
+@pytest.mark.parametrize(
+    ("dtype", "compression"),
+    [(np.float64, "zstd"), pytest.param(np.float32, "snappy", marks=pytest.mark.slow)],
+)
 def test_a_parquet_file_takes_chunks_and_two_pages_a_column(tmp_path, dtype, compression):
     """As most programs write them, with a dictionary of up to 1 MiB that the values soon outgrow."""
     width, buffer_rows = 30, 1 << 13

@@ -131,6 +131,7 @@ def test_what_an_encoding_is():
     assert len({Schema(base).encoding, *(Schema(each).encoding for each in others)}) == len(others) + 1
 
 
+@pytest.mark.slow
 def test_dask_frames_in_another_order_are_refused_as_data_frames_are(client):
     model = MODEL.fit(FRAME[FEATURES], FRAME.label)
     lazy = dask.dataframe.from_pandas(FRAME, npartitions=3)

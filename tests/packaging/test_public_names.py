@@ -82,6 +82,7 @@ def test_importing_the_package_loads_no_heavy_dependencies():
     assert not {"numpy", "scipy", "sklearn", "pandas", "dask"} & set(loaded)
 
 
+@pytest.mark.slow
 def test_a_users_program_is_type_checked(tmp_path):
     pytest.importorskip("mypy")
     program = tmp_path / "program.py"
