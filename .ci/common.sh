@@ -31,8 +31,8 @@ need_package() {
     "$python" -m pip install '.[test]'
 }
 
-# The test files that use a marker; the others need not be collected.
-marked() { grep -rlE "mark\.$1\b" tests --include='test_*.py'; }
+# The test files that use a marker, also by RELATIONS_ONE_SLOW; the others need not be collected.
+marked() { grep -rlE "mark\.$1\b|ONE_${1^^}\b" tests --include='test_*.py'; }
 
 # Install tools, in a separate environment for each step: need_tools PACKAGE...
 here=$PWD tools=$PWD.tools/bin
