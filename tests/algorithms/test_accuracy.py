@@ -66,6 +66,12 @@ def test_accuracy_on_adult_with_public_bins(epsilon, lowest):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not (Path(FOLDER) / "kddcup99").is_dir(), reason="DPERM_DATA has no kddcup99/")
-@pytest.mark.parametrize(("name", "lowest"), [("kddcup99", 98.7), ("kddcup99_binned", 98.9)])
+@pytest.mark.parametrize(
+    ("name", "lowest"),
+    [
+        ("kddcup99", 98.7),
+        pytest.param("kddcup99_binned", 99.2, marks=pytest.mark.xfail(reason="the default reaches 99.03 %")),
+    ],
+)
 def test_accuracy_on_kddcup99(name, lowest):
     assert default_accuracy(name, 0.1, 1e-12) >= lowest
